@@ -1,0 +1,1 @@
+"""Generated FlatBuffers code of the plan; pipeline/container.py is the only user."""
