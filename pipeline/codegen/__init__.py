@@ -1,0 +1,1 @@
+"""From a scheduled PrimFunc to OpenCL C and launch geometry."""

@@ -1,0 +1,327 @@
+"""Print TIR expressions as OpenCL C: vectors where OpenCL has them, else lane by lane."""
+
+from typing import Any
+
+import tvm
+from tvm import sym
+from tvm.ir.prim import expr as ir
+
+from ..errors import ScheduleError
+from .names import Names
+from .registers import LANES, VECTOR_WIDTHS, Registers, constant_access
+from .types import NARROW_INTEGERS, data_type, float_literal, integer_literal, scalar_name, type_name
+
+_ATOM, _UNARY, _TIMES, _PLUS, _SHIFT, _COMPARE, _BIT, _LOGIC, _CHOICE = range(9)
+
+_INFIX = {
+    ir.Add: ("+", _PLUS),
+    ir.Sub: ("-", _PLUS),
+    ir.Mul: ("*", _TIMES),
+    ir.Div: ("/", _TIMES),
+    ir.Mod: ("%", _TIMES),
+    ir.LShift: ("<<", _SHIFT),
+    ir.RShift: (">>", _SHIFT),
+    ir.BitwiseAnd: ("&", _BIT),
+    ir.BitwiseOr: ("|", _BIT),
+    ir.BitwiseXor: ("^", _BIT),
+    ir.EQ: ("==", _COMPARE),
+    ir.NE: ("!=", _COMPARE),
+    ir.LT: ("<", _COMPARE),
+    ir.LE: ("<=", _COMPARE),
+    ir.GT: (">", _COMPARE),
+    ir.GE: (">=", _COMPARE),
+    ir.And: ("&&", _LOGIC),
+    ir.Or: ("||", _LOGIC),
+}
+_INFIX_CALLS = {
+    "shift_left": ir.LShift,
+    "shift_right": ir.RShift,
+    "bitwise_and": ir.BitwiseAnd,
+    "bitwise_or": ir.BitwiseOr,
+    "bitwise_xor": ir.BitwiseXor,
+}
+_COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or, ir.Not)
+# TIR name -> OpenCL built-in, where the two differ; the same name otherwise.
+_BUILTINS = {
+    "abs": "fabs",
+    "nearbyint": "rint",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "round",
+    "popcount": "popcount",
+    "clz": "clz",
+    **{
+        n: n
+        for n in (
+            "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
+            " atan2 pow fabs fmod hypot copysign nextafter ldexp erf fma isnan isinf isfinite rint expm1"
+        ).split()
+    },
+}
+_MASKING = ("isnan", "isinf", "isfinite")
+
+
+class ExpressionPrinter:
+    """Knows the names of variables, pointers and registers in one function."""
+
+    def __init__(self, names: Names, analyzer: sym.Analyzer, registers: dict[Any, Registers]) -> None:
+        self._names = names
+        self._analyzer = analyzer
+        self._variables: dict[Any, str] = {}
+        self.registers = registers
+        self.pointers: dict[Any, str] = {}
+        self.scalars_used: set[str] = set()
+
+    def bind(self, variable: Any, text: str) -> None:
+        self._variables[variable] = text
+
+    def add_pointer(self, buffer: Any, name: str) -> None:
+        self.pointers[buffer] = name
+
+    def text(self, e: Any) -> str:
+        return self._print(e)[0]
+
+    def store(self, buffer: Any, indices: Any, value: Any) -> list[str]:
+        """The statements that write `value`."""
+        lanes = data_type(value).lanes
+        element_lanes = tvm.DataType(str(buffer.ty.dtype)).lanes
+        r = self.registers.get(buffer)
+        if r is not None and r.width:
+            access = constant_access(indices)
+            assert access is not None
+            first = access[0] * element_lanes
+            return [f"{r.access(first, max(lanes, access[1]))} = {self.text(value)};"]
+        index = indices[0]
+        if not isinstance(index, ir.Ramp):
+            place = f"{self._array(buffer)}[{self.text(index)}]"
+            return [f"{place} = {self.text(value)};"]
+        if int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
+            if self._aligned(index.base, lanes) and buffer in self.pointers:
+                return [f"{self._vector_place(buffer, index.base, lanes, const=False)} = {self.text(value)};"]
+            base = self._print_in(index.base, _PLUS)
+            return [f"vstore{lanes}({self.text(value)}, 0, {self._array(buffer)} + {base});"]
+        lanes_of_index = [self._lane(index, i) for i in range(lanes)]
+        return [
+            f"{self._array(buffer)}[{place}] = {self._lane(value, i)};" for i, place in enumerate(lanes_of_index)
+        ]
+
+    # --- printing with precedence
+
+    def _print(self, e: Any) -> tuple[str, int]:
+        dtype = data_type(e)
+        self.scalars_used.add(type_name(scalar_name(dtype)))
+        if dtype.lanes > 1 and (dtype.lanes not in VECTOR_WIDTHS or self._needs_lanes(e, dtype)):
+            lanes = ", ".join(self._lane(e, i) for i in range(dtype.lanes))
+            return f"({type_name(dtype)})({lanes})", _UNARY
+        infix = _INFIX.get(type(e))
+        if infix is not None:
+            return self._infix(e, *infix, dtype)
+        method = getattr(self, f"_{type(e).__name__}", None)
+        if method is None:
+            raise ScheduleError(f"a kernel holds an expression that OpenCL C cannot say, got {type(e).__name__}: {e}")
+        result: tuple[str, int] = method(e, dtype)
+        return result
+
+    def _print_in(self, e: Any, level: int) -> str:
+        text, own = self._print(e)
+        return f"({text})" if own > level else text
+
+    def _infix(self, e: Any, sign: str, level: int, dtype: tvm.DataType) -> tuple[str, int]:
+        floating = scalar_name(dtype) in ("float32", "float16")
+        if isinstance(e, ir.Add) and floating:
+            for product, summand in ((e.b, e.a), (e.a, e.b)):
+                if isinstance(product, ir.Mul):
+                    a, b = self.text(product.a), self.text(product.b)
+                    return f"mad({a}, {b}, {self.text(summand)})", _ATOM
+        # equal levels bind to the left, so the right operand is parenthesised unless it binds tighter
+        strict = isinstance(e, (ir.And, ir.Or)) or level in (_BIT, _SHIFT, _COMPARE)
+        left = self._print_in(e.a, level - 1 if strict else level)
+        right = self._print_in(e.b, level - 1)
+        text = f"{left} {sign} {right}"
+        if scalar_name(dtype) in NARROW_INTEGERS and level in (_PLUS, _TIMES, _SHIFT) and dtype.lanes == 1:
+            return f"({type_name(dtype)})({text})", _UNARY  # C computes in int; TIR wraps in the narrow type
+        return text, level
+
+    def _needs_lanes(self, e: Any, dtype: tvm.DataType) -> bool:
+        """Vector conditions have integer masks in OpenCL C; they and what hangs on them are printed lane by lane."""
+        if scalar_name(dtype) == "bool" or isinstance(e, _COMPARISONS):
+            return True
+        if isinstance(e, ir.Select):
+            return data_type(e.condition).lanes > 1
+        if isinstance(e, ir.Cast):
+            return scalar_name(data_type(e.value)) == "bool"
+        if isinstance(e, ir.Ramp) or isinstance(e, ir.Shuffle):
+            return True
+        if isinstance(e, tvm.ir.TensorLoad):
+            return self._load_needs_lanes(e, dtype)
+        if isinstance(e, tvm.ir.Call):
+            name = call_name(e)
+            return name in _MASKING or (name == "if_then_else" and data_type(e.args[0]).lanes > 1)
+        return False
+
+    def _load_needs_lanes(self, e: Any, dtype: tvm.DataType) -> bool:
+        index = e.indices[0]
+        r = self.registers.get(e.source)
+        if r is not None and r.width:
+            return False
+        if data_type(index).lanes == 1:
+            return False
+        return not (isinstance(index, ir.Ramp) and int(index.stride) == 1)
+
+    # --- one lane of a vector expression
+
+    def _lane(self, e: Any, i: int) -> str:
+        if data_type(e).lanes == 1:
+            return self.text(e)
+        if isinstance(e, ir.Broadcast):
+            return self.text(e.value)
+        if isinstance(e, ir.Ramp):
+            return self.text(self._analyzer.simplify(e.base + e.stride * i))
+        scalar = scalar_name(data_type(e))
+        if type(e) in _INFIX:
+            text = f"({self._lane(e.a, i)}) {_INFIX[type(e)][0]} ({self._lane(e.b, i)})"
+            return f"({type_name(scalar)})({text})" if scalar in NARROW_INTEGERS else text
+        if isinstance(e, ir.Not):
+            return f"!({self._lane(e.a, i)})"
+        if isinstance(e, (ir.Min, ir.Max)):
+            function = "min" if isinstance(e, ir.Min) else "max"
+            return f"{function}({self._lane(e.a, i)}, {self._lane(e.b, i)})"
+        if isinstance(e, ir.Select):
+            return f"(({self._lane(e.condition, i)}) ? ({self._lane(e.true_value, i)}) : ({self._lane(e.false_value, i)}))"
+        if isinstance(e, ir.Cast):
+            if scalar == "bool":
+                return f"(({self._lane(e.value, i)}) != 0)"
+            return f"({type_name(scalar)})({self._lane(e.value, i)})"
+        if isinstance(e, tvm.ir.TensorLoad) and self._load_needs_lanes(e, data_type(e)):
+            return f"{self._array(e.source)}[{self._lane(e.indices[0], i)}]"
+        if isinstance(e, tvm.ir.Call):
+            name = call_name(e)
+            if name == "if_then_else":
+                c, a, b = (self._lane(x, i) for x in e.args)
+                return f"(({c}) ? ({a}) : ({b}))"
+            if name in _INFIX_CALLS:
+                sign = _INFIX[_INFIX_CALLS[name]][0]
+                return f"(({self._lane(e.args[0], i)}) {sign} ({self._lane(e.args[1], i)}))"
+            if name in _BUILTINS:
+                return f"{_BUILTINS[name]}({', '.join(self._lane(a, i) for a in e.args)})"
+            if name == "likely":
+                return self._lane(e.args[0], i)
+        if isinstance(e, ir.Shuffle) and len(e.vectors) == 1:
+            return self._lane(e.vectors[0], int(e.indices[i]))
+        text, level = self._print(e)
+        return f"{text if level == _ATOM else f'({text})'}.s{LANES[i]}"
+
+    # --- memory
+
+    def _array(self, buffer: Any) -> str:
+        pointer = self.pointers.get(buffer)
+        return pointer if pointer is not None else self.registers[buffer].name
+
+    def _aligned(self, base: Any, lanes: int) -> bool:
+        known = self._analyzer.modular_set(base)
+        return int(known.coeff) % lanes == 0 and int(known.base) % lanes == 0
+
+    def _vector_place(self, buffer: Any, base: Any, lanes: int, *, const: bool) -> str:
+        name = type_name(f"{buffer.ty.dtype}x{lanes}", memory=True)
+        qualifier = "const " if const else ""
+        offset = self._print_in(base, _PLUS)
+        return f"*({qualifier}__global {name}*)({self._array(buffer)} + {offset})"
+
+    def _TensorLoad(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        r = self.registers.get(e.source)
+        element_lanes = tvm.DataType(str(e.source.ty.dtype)).lanes
+        index = e.indices[0]
+        if r is not None and r.width:
+            access = constant_access(e.indices)
+            assert access is not None
+            return r.access(access[0] * element_lanes, access[1] * element_lanes), _ATOM
+        if isinstance(index, ir.Ramp):
+            if self._aligned(index.base, dtype.lanes) and e.source in self.pointers:
+                return self._vector_place(e.source, index.base, dtype.lanes, const=True), _UNARY
+            base = self._print_in(index.base, _PLUS)
+            return f"vload{dtype.lanes}(0, {self._array(e.source)} + {base})", _ATOM
+        return f"{self._array(e.source)}[{self.text(index)}]", _ATOM
+
+    # --- leaves and functions
+
+    def _Var(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        return self._variables[e], _ATOM
+
+    def _IntImm(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        text = integer_literal(int(e.value), str(dtype))
+        return text, _UNARY if text[0] in "-(" else _ATOM
+
+    def _FloatImm(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        text = float_literal(float(e.value), str(dtype))
+        return text, _UNARY if text[0] in "-(" else _ATOM
+
+    def _Broadcast(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        return f"({type_name(dtype)})({self.text(e.value)})", _UNARY
+
+    def _Cast(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        source = scalar_name(data_type(e.value))
+        if str(dtype) == "bool":
+            return f"{self._print_in(e.value, _SHIFT)} != 0", _COMPARE
+        if dtype.lanes > 1:
+            return f"convert_{type_name(dtype)}({self.text(e.value)})", _ATOM
+        if source == "bool" and str(dtype) in ("int32",):
+            return f"(int)({self.text(e.value)})", _UNARY
+        return f"({type_name(dtype)})({self.text(e.value)})", _UNARY
+
+    def _Min(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        return f"min({self.text(e.a)}, {self.text(e.b)})", _ATOM
+
+    def _Max(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        return f"max({self.text(e.a)}, {self.text(e.b)})", _ATOM
+
+    def _Not(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        return f"!{self._print_in(e.a, _UNARY)}", _UNARY
+
+    def _BitwiseNot(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        return f"~{self._print_in(e.a, _UNARY)}", _UNARY
+
+    def _Select(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        return self._choice(e.condition, e.true_value, e.false_value)
+
+    def _choice(self, condition: Any, a: Any, b: Any) -> tuple[str, int]:
+        c = self._print_in(condition, _LOGIC)
+        return f"({c} ? {self._print_in(a, _LOGIC)} : {self._print_in(b, _LOGIC)})", _ATOM
+
+    def _Let(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        self._variables[e.var] = f"({self.text(e.value)})"
+        return self._print(e.body)
+
+    def _Call(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+        name = call_name(e)
+        args = list(e.args)
+        if name == "if_then_else":
+            return self._choice(*args)
+        if name == "likely":
+            return self._print(args[0])
+        if name in _INFIX_CALLS:
+            sign, _ = _INFIX[_INFIX_CALLS[name]]
+            return f"({self._print_in(args[0], _UNARY)} {sign} {self._print_in(args[1], _UNARY)})", _ATOM
+        if name == "bitwise_not":
+            return f"~{self._print_in(args[0], _UNARY)}", _UNARY
+        if name == "reinterpret":
+            return f"as_{type_name(dtype)}({self.text(args[0])})", _ATOM
+        if name == "large_uint_imm":
+            return f"{(int(args[1]) << 32) | int(args[0])}UL", _ATOM
+        if name in ("call_pure_extern", "call_extern"):
+            name = str(args[0].value)
+            name = name if name in _BUILTINS else name.removesuffix("f")
+            args = args[1:]
+        if name not in _BUILTINS:
+            raise ScheduleError(f"a kernel calls what OpenCL C does not have, got {name}")
+        function = _BUILTINS[name]
+        if name in ("abs", "fabs") and scalar_name(dtype).startswith(("int", "uint")):
+            return f"({type_name(dtype)})abs({self.text(args[0])})", _UNARY
+        if function == "ldexp" and scalar_name(data_type(args[1])) != "int32":
+            return f"ldexp({self.text(args[0])}, (int)({self.text(args[1])}))", _ATOM
+        return f"{function}({', '.join(self.text(a) for a in args)})", _ATOM
+
+
+def call_name(call: Any) -> str:
+    """The operator without its dialect: "if_then_else" for prim.if_then_else."""
+    return str(getattr(call.op, "name", call.op)).rpartition(".")[2]

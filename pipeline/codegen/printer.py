@@ -1,0 +1,167 @@
+"""Print one lowered device function as OpenCL C, the way Midgard's compilers want to read it.
+
+What differs from TVM's own printer, each for a reason measured with Mesa's compiler for the T860:
+the work-group size is stated (16 instead of 8 registers to a thread); aligned vectors are reached through vector
+pointers (vload4 becomes four scalar loads); private arrays with constant indices become vectors and lanes; products
+that are summed become mad; a function stands alone, without the prototypes of the others.
+"""
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import sym, tirx
+
+from ..errors import ScheduleError
+from .expressions import ExpressionPrinter
+from .names import Names
+from .registers import plan_registers
+from .types import data_type, scalar_name, type_name
+
+KERNEL_NAME = "KERNEL_NAME"  # stands in the text where the kernel's name goes
+
+
+def print_kernel(func: tirx.PrimFunc, *, local_size: tuple[int, int, int]) -> str:
+    """OpenCL C of a device function, with KERNEL_NAME in the place of its name."""
+    return _KernelPrinter(func).text(local_size)
+
+
+class _KernelPrinter:
+    def __init__(self, func: tirx.PrimFunc) -> None:
+        self._func = func
+        self._names = Names()
+        self._analyzer = sym.Analyzer()
+        self._lines: list[str] = []
+        self._indent = 1
+        self._pointers: dict[Any, str] = {p: self._names.fresh(_parameter_name(p)) for p in func.params}
+        self._written: set[str] = set()
+        self._threads: dict[str, str] = {}
+        private: dict[Any, str] = {}
+        _collect_private(func.body, private, self._names)
+        registers = plan_registers(func.body, private)
+        self._e = ExpressionPrinter(self._names, self._analyzer, registers)
+
+    def text(self, local_size: tuple[int, int, int]) -> str:
+        self._statement(self._func.body)
+        body = "\n".join(self._lines)
+        parameters = []
+        for p, name in self._pointers.items():
+            qualifier = "" if name in self._written else "const "
+            element = type_name(_element(p), memory=True)
+            parameters.append(f"{qualifier}__global {element}* restrict {name}")
+        head = ""
+        if "half" in self._e.scalars_used or any(_element(p) == "float16" for p in self._pointers):
+            head += "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+        if "double" in self._e.scalars_used or any(_element(p) == "float64" for p in self._pointers):
+            head += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+        x, y, z = local_size
+        return (
+            f"{head}__attribute__((reqd_work_group_size({x}, {y}, {z})))\n"
+            f"__kernel void {KERNEL_NAME}(\n    " + ",\n    ".join(parameters) + f") {{\n{body}\n}}\n"
+        )
+
+    def _line(self, text: str) -> None:
+        self._lines.append("  " * self._indent + text)
+
+    def _block(self, head: str, body: tirx.Stmt) -> None:
+        self._line(head + " {")
+        self._indent += 1
+        self._statement(body)
+        self._indent -= 1
+        self._line("}")
+
+    def _statement(self, s: Any) -> None:
+        method = getattr(self, f"_{type(s).__name__}", None)
+        if method is None:
+            raise ScheduleError(f"a kernel holds a statement that OpenCL C cannot say, got {type(s).__name__}")
+        method(s)
+
+    def _SeqStmt(self, s: tirx.SeqStmt) -> None:
+        for child in s.seq:
+            self._statement(child)
+
+    def _AttrStmt(self, s: tirx.AttrStmt) -> None:
+        if s.attr_key == "thread_extent":
+            tag = s.node.thread_tag
+            if tag not in self._threads:
+                kind, axis = tag.split(".")
+                name = self._names.fresh(("group_" if kind == "blockIdx" else "item_") + axis)
+                call = "get_group_id" if kind == "blockIdx" else "get_local_id"
+                if int(s.value) > 1:
+                    self._line(f"const int {name} = {call}({'xyz'.index(axis)});")
+                else:
+                    name = "0"
+                self._threads[tag] = name
+            self._e.bind(s.node.var, self._threads[tag])
+            self._analyzer.bind(s.node.var, tvm.ir.Range(0, s.value))
+        self._statement(s.body)
+
+    def _DeclBuffer(self, s: tirx.DeclBuffer) -> None:
+        self._e.add_pointer(s.buffer, self._pointers[s.data])
+
+    def _AllocBuffer(self, s: tirx.AllocBuffer) -> None:
+        if s.buffer.scope() not in ("local", ""):
+            raise ScheduleError(f"a kernel wants {s.buffer.scope()} memory, which Midgard keeps in main memory")
+        r = self._e.registers[s.buffer]
+        if r.width == 0:
+            self._line(f"{type_name(r.dtype, memory=True)} {r.name}[{r.size}];")
+        else:
+            lanes = f"x{r.width}" if r.width > 1 else ""
+            self._line(f"{type_name(r.dtype + lanes, memory=True)} {', '.join(r.variables())};")
+
+    def _Bind(self, s: tirx.Bind) -> None:
+        value = self._e.text(s.value)
+        name = self._names.fresh(s.var.name)
+        self._line(f"const {type_name(str(s.var.ty))} {name} = {value};")
+        self._e.bind(s.var, name)
+        if data_type(s.var).lanes == 1 and scalar_name(str(s.var.ty)).startswith("int"):
+            self._analyzer.bind(s.var, s.value)
+
+    def _For(self, s: tirx.For) -> None:
+        if s.kind not in (tirx.ForKind.SERIAL, tirx.ForKind.UNROLLED):
+            raise ScheduleError(f"a kernel holds a loop that was not lowered, got kind {s.kind!r}")
+        begin, end = self._e.text(s.min), self._e.text(self._analyzer.simplify(s.min + s.extent))
+        name = self._names.fresh(s.loop_var.name)
+        self._e.bind(s.loop_var, name)
+        self._analyzer.bind(s.loop_var, tvm.ir.Range.from_min_extent(s.min, s.extent))
+        if s.kind == tirx.ForKind.UNROLLED:
+            self._line("#pragma unroll")
+        counter = type_name(str(s.loop_var.ty))
+        self._block(f"for ({counter} {name} = {begin}; {name} < {end}; ++{name})", s.body)
+
+    def _While(self, s: tirx.While) -> None:
+        self._block(f"while ({self._e.text(s.condition)})", s.body)
+
+    def _IfThenElse(self, s: tirx.IfThenElse) -> None:
+        self._block(f"if ({self._e.text(s.condition)})", s.then_case)
+        if s.else_case is not None:
+            self._lines[-1] += " else {"
+            self._indent += 1
+            self._statement(s.else_case)
+            self._indent -= 1
+            self._line("}")
+
+    def _BufferStore(self, s: tirx.BufferStore) -> None:
+        pointer = self._e.pointers.get(s.buffer)
+        if pointer is not None:
+            self._written.add(pointer)
+        for line in self._e.store(s.buffer, s.indices, s.value):
+            self._line(line)
+
+    def _Evaluate(self, s: tirx.Evaluate) -> None:
+        if isinstance(s.value, tvm.ir.Call):
+            raise ScheduleError(f"a kernel calls for its effect, got {s.value.op}; expected no barrier, no call")
+
+
+def _collect_private(body: tirx.Stmt, found: dict[Any, str], names: Names) -> None:
+    tvm_ffi.structural_walk(
+        body, (tirx.AllocBuffer, lambda s: found.__setitem__(s.buffer, names.fresh(s.buffer.name)))
+    )
+
+
+def _parameter_name(p: Any) -> str:
+    return str(p.name).removesuffix("_ptr")
+
+
+def _element(p: Any) -> str:
+    return str(p.ty.element_type)
