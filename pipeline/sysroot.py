@@ -1,0 +1,62 @@
+"""The headers of the target's Python, alone in a folder of their own.
+
+Only Python's headers are taken: the target's libc headers come with the cross compiler, and a second set beside them
+breaks the build.
+"""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from . import debian, files, log
+from .errors import ToolchainError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetPython:
+    """A CPython whose arm64 headers Debian has. `version` is e.g. 3.11, `suite` the Debian release it belongs to."""
+
+    version: str
+    suite: str
+
+    @property
+    def tag(self) -> str:
+        return "cp" + self.version.replace(".", "")
+
+    @property
+    def ext_suffix(self) -> str:
+        """What the name of an extension module ends with, as this Python's importlib expects it."""
+        return f".cpython-{self.version.replace('.', '')}-{debian.MULTIARCH}.so"
+
+
+PYTHONS = (
+    TargetPython(version="3.9", suite="bullseye"),
+    TargetPython(version="3.11", suite="bookworm"),
+    TargetPython(version="3.13", suite="trixie"),
+)
+
+
+def python_headers(python: TargetPython, out: Path) -> None:
+    """Write `out`/Python.h and the rest of arm64 Python's headers, and `out`/python.json that describes them.
+
+    python.json: {"version": "3.11", "tag": "cp311", "ext_suffix": ".cpython-311-aarch64-linux-gnu.so"}.
+    Raises ToolchainError: apt is missing, no mirror, or the mirror does not carry the suite.
+    """
+    package = f"libpython{python.version}-dev"
+    with log.step(f"headers of Python {python.version} for arm64 from Debian {python.suite}"):
+        with debian.private_apt(python.suite) as apt, TemporaryDirectory(prefix="malisdk-headers-") as unpacked:
+            debian.unpack(debian.download(apt, [package], dependencies=False), Path(unpacked))
+            include = Path(unpacked, "usr", "include")
+            headers = include / f"python{python.version}"
+            # The one beside Python.h only chooses among architectures; this one holds the target's settings.
+            settings = include / debian.MULTIARCH / headers.name / "pyconfig.h"
+            for needed in (headers / "Python.h", settings):
+                if not needed.is_file():
+                    raise ToolchainError(f"{package} ({apt.suite}): it has no {needed.relative_to(unpacked)}")
+            with files.atomic_folder(out, marker="Python.h") as temporary:
+                shutil.copytree(headers, temporary, dirs_exist_ok=True)
+                shutil.copyfile(settings, temporary / "pyconfig.h")
+                describe = {"version": python.version, "tag": python.tag, "ext_suffix": python.ext_suffix}
+                (temporary / "python.json").write_text(json.dumps(describe, indent=2) + "\n")
