@@ -1,0 +1,89 @@
+#include "cl_check.h"
+
+namespace malisdk {
+namespace {
+
+struct CodeName {
+  cl_int code;
+  const char* name;
+};
+
+#define MALISDK_CODE(name) {name, #name}
+constexpr CodeName kCodes[] = {
+    MALISDK_CODE(CL_SUCCESS),
+    MALISDK_CODE(CL_DEVICE_NOT_FOUND),
+    MALISDK_CODE(CL_DEVICE_NOT_AVAILABLE),
+    MALISDK_CODE(CL_COMPILER_NOT_AVAILABLE),
+    MALISDK_CODE(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+    MALISDK_CODE(CL_OUT_OF_RESOURCES),
+    MALISDK_CODE(CL_OUT_OF_HOST_MEMORY),
+    MALISDK_CODE(CL_PROFILING_INFO_NOT_AVAILABLE),
+    MALISDK_CODE(CL_BUILD_PROGRAM_FAILURE),
+    MALISDK_CODE(CL_MAP_FAILURE),
+    MALISDK_CODE(CL_MISALIGNED_SUB_BUFFER_OFFSET),
+    MALISDK_CODE(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
+    MALISDK_CODE(CL_INVALID_VALUE),
+    MALISDK_CODE(CL_INVALID_DEVICE_TYPE),
+    MALISDK_CODE(CL_INVALID_PLATFORM),
+    MALISDK_CODE(CL_INVALID_DEVICE),
+    MALISDK_CODE(CL_INVALID_CONTEXT),
+    MALISDK_CODE(CL_INVALID_QUEUE_PROPERTIES),
+    MALISDK_CODE(CL_INVALID_COMMAND_QUEUE),
+    MALISDK_CODE(CL_INVALID_MEM_OBJECT),
+    MALISDK_CODE(CL_INVALID_BINARY),
+    MALISDK_CODE(CL_INVALID_BUILD_OPTIONS),
+    MALISDK_CODE(CL_INVALID_PROGRAM),
+    MALISDK_CODE(CL_INVALID_PROGRAM_EXECUTABLE),
+    MALISDK_CODE(CL_INVALID_KERNEL_NAME),
+    MALISDK_CODE(CL_INVALID_KERNEL_DEFINITION),
+    MALISDK_CODE(CL_INVALID_KERNEL),
+    MALISDK_CODE(CL_INVALID_ARG_INDEX),
+    MALISDK_CODE(CL_INVALID_ARG_VALUE),
+    MALISDK_CODE(CL_INVALID_ARG_SIZE),
+    MALISDK_CODE(CL_INVALID_KERNEL_ARGS),
+    MALISDK_CODE(CL_INVALID_WORK_DIMENSION),
+    MALISDK_CODE(CL_INVALID_WORK_GROUP_SIZE),
+    MALISDK_CODE(CL_INVALID_WORK_ITEM_SIZE),
+    MALISDK_CODE(CL_INVALID_GLOBAL_OFFSET),
+    MALISDK_CODE(CL_INVALID_EVENT_WAIT_LIST),
+    MALISDK_CODE(CL_INVALID_EVENT),
+    MALISDK_CODE(CL_INVALID_OPERATION),
+    MALISDK_CODE(CL_INVALID_BUFFER_SIZE),
+    MALISDK_CODE(CL_INVALID_GLOBAL_WORK_SIZE),
+    MALISDK_CODE(CL_INVALID_PROPERTY),
+    {-1001, "CL_PLATFORM_NOT_FOUND_KHR"},
+};
+#undef MALISDK_CODE
+
+}  // namespace
+
+const char* cl_code_name(cl_int code) noexcept {
+  for (const CodeName& entry : kCodes) {
+    if (entry.code == code) return entry.name;
+  }
+  return "unknown code";
+}
+
+malisdk_status status_of(cl_int code) noexcept {
+  switch (code) {
+    case CL_OUT_OF_RESOURCES:
+      return MALISDK_OUT_OF_RESOURCES;
+    case CL_OUT_OF_HOST_MEMORY:
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+      return MALISDK_OUT_OF_MEMORY;
+    case CL_BUILD_PROGRAM_FAILURE:
+      return MALISDK_BUILD_FAILED;
+    case CL_COMPILER_NOT_AVAILABLE:
+      return MALISDK_UNSUPPORTED;
+    default:
+      return MALISDK_DEVICE_ERROR;
+  }
+}
+
+void fail_cl(cl_int code, const char* call, const std::string& what) {
+  const char* separator = what.empty() ? "" : ": ";
+  throw ClError(code, format("%s%s%s failed, got %s (%d)", what.c_str(), separator, call, cl_code_name(code),
+                             static_cast<int>(code)));
+}
+
+}  // namespace malisdk
