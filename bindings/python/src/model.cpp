@@ -1,5 +1,7 @@
 #include "model.h"
 
+#include <pybind11/stl.h>
+
 #include <utility>
 
 #include "error.h"

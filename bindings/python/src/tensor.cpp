@@ -84,20 +84,15 @@ malisdk_tensor tensor_of(const Spec& spec, py::handle value) {
 }
 
 const Spec& find_spec(const std::vector<Spec>& specs, Side side, py::handle which) {
-  std::string got;
+  const auto got = py::repr(which).cast<std::string>();
   if (py::isinstance<py::str>(which)) {
-    const auto name = which.cast<std::string>();
     for (const Spec& spec : specs) {
-      if (spec.name == name) return spec;
+      if (text_of(spec.name).equal(which)) return spec;
     }
-    got = "'" + name + "'";
   } else if (PyIndex_Check(which.ptr()) != 0 && !py::isinstance<py::bool_>(which)) {
     const Py_ssize_t index = PyNumber_AsSsize_t(which.ptr(), nullptr);
     if (index == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
     if (index >= 0 && static_cast<size_t>(index) < specs.size()) return specs[static_cast<size_t>(index)];
-    got = std::to_string(index);
-  } else {
-    got = py::repr(which).cast<std::string>();
   }
   std::string known;
   for (const Spec& spec : specs) known += (known.empty() ? "'" : ", '") + spec.name + "'";
