@@ -4,15 +4,18 @@ Only the names in the allow-lists below resolve, and each of them resolves to a 
 made from the recorded bytes after their sizes have been checked. Nothing of torch is needed.
 """
 
+import copy
 import io
 import math
 import pickle
+import pickletools
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +26,7 @@ _TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 _TORCH_PROTOCOL = 1001
 _ZIP_MAGIC = b"PK\x03\x04"
 _MAX_RANK = 8
-
-
-class _Reader(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
-    def readline(self) -> bytes: ...
+_MEMO_WRITES = {"PUT", "BINPUT", "LONG_BINPUT"}
 
 
 class _RestrictedUnpickler(pickle.Unpickler):
@@ -35,7 +34,7 @@ class _RestrictedUnpickler(pickle.Unpickler):
 
     def __init__(
         self,
-        stream: _Reader,
+        stream: io.BytesIO,
         *,
         source: str,
         allowed: Mapping[str, object],
@@ -54,7 +53,11 @@ class _RestrictedUnpickler(pickle.Unpickler):
                 f"expected {', '.join(sorted(self._allowed)) or 'plain values only'}",
                 hint="take the file from the source that its recipe names; do not load it by other means",
             )
-        return self._allowed[wanted]
+        value = self._allowed[wanted]
+        if value is OrderedDict:
+            return value
+        # A pickle may set attributes of what it names: it gets an object of its own each time.
+        return partial(value) if callable(value) else copy.copy(value)
 
     def persistent_load(self, pid: Any) -> Any:
         if self._persistent is None:
@@ -63,18 +66,32 @@ class _RestrictedUnpickler(pickle.Unpickler):
 
 
 def _load(
-    stream: _Reader,
+    stream: io.BytesIO,
     source: str,
     allowed: Mapping[str, object],
     persistent: Callable[[Any], object] | None = None,
 ) -> Any:
     """One pickle from the stream. Raises ImportFailed for everything that a damaged or hostile one can do."""
     try:
+        start = stream.tell()
+        _check_opcodes(stream)
+        stream.seek(start)
         return _RestrictedUnpickler(stream, source=source, allowed=allowed, persistent=persistent).load()
     except ImportFailed:
         raise
     except Exception as e:  # a damaged pickle may raise nearly anything, says the pickle module's documentation
         raise ImportFailed(f"{source}: damaged pickle, got {type(e).__name__}: {e}; expected a whole one") from e
+
+
+def _check_opcodes(stream: io.BytesIO) -> None:
+    """Every argument is whole and no memo index exceeds the number of opcodes; the unpickler allocates before it reads.
+
+    Raises ValueError.
+    """
+    opcodes = [(opcode.name, argument) for opcode, argument, _ in pickletools.genops(stream)]
+    highest = max((a for name, a in opcodes if name in _MEMO_WRITES and isinstance(a, int)), default=0)
+    if highest > len(opcodes):
+        raise ValueError(f"memo index {highest} in {len(opcodes)} opcodes")
 
 
 # --- numpy pickles ---------------------------------------------------------------------------------------------------
@@ -116,49 +133,55 @@ class _Array:
         self.value = flat.reshape(shape, order="F" if fortran else "C")
 
 
+@dataclass(frozen=True)
 class _NdarrayName:
-    """Stands for the class numpy.ndarray where a pickle names it; can be neither called nor filled."""
+    """Stands for the class numpy.ndarray where a pickle names it."""
 
 
 def _reconstruct(subtype: object, shape: object, code: object) -> _Array:
-    if subtype is not _NdarrayName:
+    if not isinstance(subtype, _NdarrayName):
         raise TypeError(f"array of class {subtype!r}")
     return _Array()
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    """Protocol 2 has no bytes: Python 3 writes them as text with the wish to encode it."""
+    if encoding != "latin1":
+        raise ValueError(f"encoding {encoding!r}")
+    return text.encode("latin1")
 
 
 _NUMPY_ALLOWED: Mapping[str, object] = {
     "numpy.core.multiarray._reconstruct": _reconstruct,
     "numpy._core.multiarray._reconstruct": _reconstruct,
-    "numpy.ndarray": _NdarrayName,
+    "numpy.ndarray": _NdarrayName(),
     "numpy.dtype": _Dtype,
+    "_codecs.encode": _encode,
     "collections.OrderedDict": OrderedDict,
 }
 
 
-def read_numpy_pickle(path: Path) -> Any:
-    """The dicts, lists, tuples, numbers, strings and numpy arrays of a pickle file.
+def read_numpy_pickle(path: Path) -> dict[str, list[np.ndarray[Any, Any]]]:
+    """The arrays of each layer, out of a pickle of a dict of lists (or tuples) of numpy arrays.
 
-    Raises ImportFailed if the pickle names anything else, is damaged, or more follows it.
+    Pickle protocols 2 to 4, as any numpy writes them. Raises ImportFailed if the pickle holds or names anything else,
+    is damaged, or more follows it.
     """
     stream = io.BytesIO(path.read_bytes())
     value = _load(stream, str(path), _NUMPY_ALLOWED)
     if rest := len(stream.read()):
         raise ImportFailed(f"{path}: bytes after the pickle's end, got {rest}; expected 0")
-    return _plain(value, path)
-
-
-def _plain(value: Any, path: Path) -> Any:
-    if isinstance(value, _Array):
-        if value.value is None:
-            raise ImportFailed(f"{path}: array without data; expected shape, dtype and bytes")
-        return value.value
-    if isinstance(value, dict):
-        return {k: _plain(v, path) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_plain(v, path) for v in value)
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return value
-    raise ImportFailed(f"{path}: value of type {type(value).__name__} in a pickle; expected arrays and plain values")
+    if not isinstance(value, dict):
+        raise ImportFailed(f"{path}: no dict, got {type(value).__name__}; expected lists of arrays by layer")
+    layers: dict[str, list[np.ndarray[Any, Any]]] = {}
+    for name, arrays in value.items():
+        if not isinstance(name, str) or not isinstance(arrays, list | tuple):
+            raise ImportFailed(f"{path}: layer {name!r:.40}, got {type(arrays).__name__}; expected a list of arrays")
+        values = [a.value for a in arrays if isinstance(a, _Array) and a.value is not None]
+        if len(values) != len(arrays):
+            raise ImportFailed(f"{path}: layer {name}, got an item without data; expected numpy arrays only")
+        layers[name] = values
+    return layers
 
 
 # --- legacy torch files ----------------------------------------------------------------------------------------------
