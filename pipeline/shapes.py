@@ -1,6 +1,7 @@
 """Shapes of model inputs that are given on the command line: `--shape NAME:1,3,224,224`."""
 
 import difflib
+import shlex
 from collections.abc import Mapping, Sequence
 
 from .errors import ConfigError
@@ -59,7 +60,7 @@ def resolve_shapes(
         static = None if extents is None else tuple(e if isinstance(e, int) and e > 0 else None for e in extents)
         if chosen is None:
             if static is None or None in static:
-                missing.append(f"{name} {_text(extents)}")
+                missing.append(name)
             else:
                 shapes[name] = tuple(e for e in static if e is not None)
         elif static is not None and (
@@ -71,9 +72,10 @@ def resolve_shapes(
     if wrong:
         raise ConfigError(f"{source}: --shape contradicts the model, got {'; '.join(wrong)}; expected the same extents")
     if missing:
-        options = " ".join(f"--shape {_example(entry.split(' ')[0], declared)}" for entry in missing)
+        options = " ".join(f"--shape {shlex.quote(_example(name, declared[name]))}" for name in missing)
+        got = "; ".join(f"{name} {_text(declared[name])}" for name in missing)
         raise ConfigError(
-            f"{source}: input shape is not static, got {'; '.join(missing)}; expected positive integers",
+            f"{source}: input shape is not static, got {got}; expected positive integers",
             hint=f"give it, for example {options}",
         )
     return shapes
@@ -85,8 +87,7 @@ def _text(extents: Sequence[int | str | None] | None) -> str:
     return f"[{','.join(str(e) if e not in (None, '', 0, -1) else '?' for e in extents)}]"
 
 
-def _example(name: str, declared: Mapping[str, Sequence[int | str | None] | None]) -> str:
-    extents = declared.get(name)
+def _example(name: str, extents: Sequence[int | str | None] | None) -> str:
     if extents is None:
         return f"{name}:1,3,224,224"
     return f"{name}:{','.join(str(e) if isinstance(e, int) and e > 0 else '1' for e in extents)}"
