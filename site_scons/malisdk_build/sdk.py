@@ -1,0 +1,94 @@
+"""The way of a model through the pipeline: recipe, golden cases, compiled model, bundle, smoke test."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .native import Native
+from .options import Options
+
+_EXAMPLES = {"c": "native/examples/*.c", "cpp": "native/examples/*.cpp", "python": "bindings/python/examples/*.py"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """An ONNX file and, for a recipe, the folder of what belongs to it (followed by its listing)."""
+
+    onnx: Any
+    folder: str | None
+    listing: Any
+
+
+def build_model(env: Any, options: Options) -> Model:
+    if options.model_file is not None:
+        return Model(onnx=env.File(str(options.model_file)), folder=None, listing=None)
+    folder = f"build/models/{options.model}"
+    recipe = Path("models", f"{options.model}.py")
+    listing, onnx = env.PipelineFolder(
+        [f"{folder}.sha256", f"{folder}/model.onnx"],
+        str(recipe),
+        ARGUMENTS=["models", "build", options.model],
+        EXTRA_MODULES=[recipe],
+    )
+    return Model(onnx=onnx, folder=folder, listing=listing)
+
+
+def build_cases(env: Any, options: Options, model: Model) -> Any:
+    """The listing of the golden cases' folder."""
+    recipe = ["--recipe", model.folder] if model.folder else []
+    listing = env.PipelineFolder(
+        f"build/{options.target}/golden/{options.model}.sha256",
+        model.onnx,
+        ARGUMENTS=["golden", "$SOURCE", *recipe, *_shape_flags(options)],
+    )
+    if model.listing is not None:
+        env.Depends(listing, model.listing)
+    return listing[0]
+
+
+def compile_model(env: Any, options: Options, model: Model) -> Any:
+    flags = ["--target", options.target, "--dtype", options.dtype, *_shape_flags(options)]
+    out = f"build/{options.target}/{options.model}.mali"
+    return env.Pipeline(out, model.onnx, ARGUMENTS=["compile", "$SOURCE", *flags])[0]
+
+
+def _shape_flags(options: Options) -> list[str]:
+    return [word for shape in options.shapes for word in ("--shape", shape)]
+
+
+def build_bundle(env: Any, options: Options, *, model: Model, cases: Any, mali: Any, native: Native) -> Any:
+    folder = str(cases).removesuffix(".sha256")
+    flags = ["--target", options.target, "--model", options.model, "--dtype", options.dtype]
+    inputs: list[tuple[str, Any]] = [("mali", mali), ("library", native.library), ("tool", native.command)]
+    inputs += [("wheel", wheel) for wheel in native.wheels]
+    inputs += [("header", env.File("native/include/malisdk/malisdk.h"))]
+    inputs += [("smoke", env.File(str(f))) for f in sorted(Path("bindings/python/smoke").glob("*.*"))]
+    sources = [node for _, node in inputs]
+    flags += [word for i, (name, _) in enumerate(inputs) for word in (f"--{name}", f"${{SOURCES[{i}]}}")]
+    for language, pattern in _EXAMPLES.items():
+        for file in sorted(Path().glob(pattern)):
+            sources.append(env.File(str(file)))
+            flags += ["--example", f"{language}={file}"]
+    for name, file in {"LICENSE": Path("LICENSE"), **env["LICENCES"]}.items():
+        sources.append(env.File(str(file)))
+        flags += ["--licence", f"{name}={file}"]
+    flags += ["--cases", folder]
+    if model.folder is not None:
+        flags += ["--recipe", model.folder]
+        sources.append(model.listing)
+    out = f"build/{options.target}/malisdk-{options.model}-{options.target}.tar.gz"
+    bundle = env.Pipeline(out, [*sources, cases], ARGUMENTS=["bundle", *flags])
+    env.NoCache(bundle)
+    return bundle[0]
+
+
+def smoke_test(env: Any, options: Options, bundle: Any, *, again: bool) -> Any:
+    """What the smoke test printed, kept beside the bundle; the test runs when the bundle or the device changes."""
+    report = env.PipelineReport(
+        f"build/{options.target}/malisdk-{options.model}-{options.target}.smoke.txt",
+        bundle,
+        ARGUMENTS=["smoke", "$SOURCE", "--device", options.device],
+    )
+    if again:
+        env.AlwaysBuild(report)
+    return report[0]

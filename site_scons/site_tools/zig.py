@@ -1,0 +1,56 @@
+"""SCons tool: C++ for any Linux with zig's clang, libc++ and linker; nothing of the build machine's toolchain is used.
+
+Set ZIG_TRIPLE (such as aarch64-linux-gnu.2.27) and ZIG_CPU. The compiler is called by its own path, so that SCons
+follows it as an input.
+"""
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import SCons.Tool
+from SCons.Errors import UserError
+from SCons.Util import CLVar
+
+_PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR")
+
+
+def zig_folder() -> Path | None:
+    """Where the ziglang package is, without importing it."""
+    spec = importlib.util.find_spec("ziglang")
+    return Path(spec.origin).parent if spec is not None and spec.origin is not None else None
+
+
+def generate(env: Any) -> None:
+    folder = zig_folder()
+    if folder is None:
+        raise UserError("ziglang: no cross compiler, got no such Python package; expected it installed\nhint: ./dev")
+    zig = folder / "zig"
+    if not os.access(zig, os.X_OK):
+        raise UserError(f"{zig}: no cross compiler, got no executable; expected zig\nhint: reinstall ziglang: ./dev")
+    for tool in ("c++", "link"):
+        SCons.Tool.Tool(tool)(env)
+    cache = os.environ.get("MALISDK_CACHE_DIR")
+    zig_cache = str(Path(cache, "zig")) if cache else env.Dir("#build/zig-cache").abspath
+    # A clean environment: CPATH, LIBRARY_PATH and their like would reach clang.
+    env["ENV"] = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {
+        "ZIG_GLOBAL_CACHE_DIR": zig_cache,
+        "ZIG_LOCAL_CACHE_DIR": zig_cache,
+    }
+    env["ZIG"] = str(zig)
+    env["CXX"] = ["$ZIG", "c++", "-target", "$ZIG_TRIPLE", "-mcpu=$ZIG_CPU"]
+    # zig takes a file of any other suffix for something that clang has to understand.
+    env["SHOBJSUFFIX"] = ".o"
+    env["LINK"] = "$CXX"
+    env["SHLINK"] = "$CXX"
+    # The same bytes wherever the tree stands: no debug information, no paths, an id that is a hash of the contents.
+    env["CCFLAGS"] = CLVar("-g0 -ffunction-sections -fdata-sections -Wall -Wextra -Werror=date-time")
+    env["SHCCFLAGS"] = CLVar("$CCFLAGS -fPIC")
+    env["CXXFLAGS"] = CLVar("-std=c++17 -O2 -DNDEBUG -fvisibility=hidden -fvisibility-inlines-hidden")
+    env["LINKFLAGS"] = CLVar("-s -Wl,--gc-sections -Wl,--build-id=sha1 -Wl,-z,relro -Wl,-z,now")
+    env["SHLINKFLAGS"] = CLVar("$LINKFLAGS -shared")
+
+
+def exists(env: Any) -> bool:  # noqa: ARG001
+    return zig_folder() is not None
