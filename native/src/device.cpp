@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 namespace malisdk {
 namespace {
@@ -111,6 +112,9 @@ std::vector<cl_platform_id> list_platforms(const OpenCl& cl) {
 }  // namespace
 
 std::vector<Device> list_devices(const OpenCl& cl) {
+  // Drivers start themselves in the first call that asks for devices; two threads at once crash pocl 3.1 or find none.
+  static std::mutex starting;
+  const std::lock_guard<std::mutex> lock(starting);
   std::vector<Device> devices;
   for (const cl_platform_id platform : list_platforms(cl)) {
     cl_uint count = 0;
