@@ -1,0 +1,100 @@
+"""Compile a model: import, lower, schedule, assemble, write. One linear story."""
+
+import importlib.metadata
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import tvm
+
+from . import __version__, container, log
+from .assemble import Assembler
+from .errors import ConfigError, MaliSdkError
+from .importers import import_onnx
+from .passes.pipeline import lowering
+from .plan import Plan
+from .targets import DTYPES, check_choice, find_target
+
+
+def compile_model(
+    path: Path,
+    *,
+    target: str,
+    dtype: str = "float32",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] | None = None,
+    name: str | None = None,
+    dump_ir: Path | None = None,
+) -> Plan:
+    """The plan of a model file.
+
+    `shapes` gives static shapes to inputs that the model leaves open, `outputs` cuts the model at the named tensors,
+    `name` is what the plan calls itself (the file's stem by default), `dump_ir` is a folder for the IR after each
+    phase. Raises ConfigError for options that make no sense, ImportFailed for the model, ScheduleError for a kernel.
+    """
+    spec = find_target(target)
+    check_choice("dtype", dtype, DTYPES)
+    with log.step(f"import {path.name}"):
+        static = {k: tuple(v) for k, v in (shapes or {}).items()}
+        model = import_onnx(path, shapes=static, outputs=outputs)
+    with log.step(f"lower {len(model.inputs)} input(s), {len(model.outputs)} output(s)"), spec.tvm_target():
+        mod = lowering(spec, dtype, _dumper(dump_ir))(model.mod)
+    metadata = {
+        "malisdk": __version__,
+        "tvm": importlib.metadata.version("apache-tvm"),
+        "source": path.name,
+        "source_sha256": model.sha256,
+        "opset": str(model.opset),
+        "dtype": dtype,
+    }
+    with log.step("schedule and print kernels"):
+        plan = Assembler(mod=mod, target=spec, dtype=dtype).assemble(
+            model_name=name or model_name(path), inputs=model.inputs, outputs=model.outputs, metadata=metadata
+        )
+    return plan
+
+
+def build_model(
+    model: str | Path,
+    target: str = "host",
+    dtype: str = "float32",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    out: str | Path | None = None,
+    *,
+    outputs: Sequence[str] | None = None,
+    name: str | None = None,
+    dump_ir: Path | None = None,
+) -> Path:
+    """Compile `model` and write `out` (default: <model>.mali in the current folder); returns the path written.
+
+    Nothing is written when anything fails.
+    """
+    source = Path(model)
+    path = Path(out) if out is not None else Path(f"{model_name(source)}.mali")
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder; expected a file name", hint=f"--out {path / (source.stem + '.mali')}")
+    plan = compile_model(
+        source, target=target, dtype=dtype, shapes=shapes, outputs=outputs, name=name, dump_ir=dump_ir
+    )
+    try:
+        container.write(path, plan)
+    except OSError as e:
+        raise MaliSdkError(f"{path}: cannot be written ({e.strerror})", hint="name another file with --out") from e
+    return path
+
+
+def model_name(path: Path) -> str:
+    """A file's stem as a name that is fine in paths and file names of any system."""
+    return re.sub(r"[^\w.-]+", "_", path.stem, flags=re.ASCII).strip("._-") or "model"
+
+
+def _dumper(folder: Path | None) -> Callable[[str, tvm.IRModule], None] | None:
+    if folder is None:
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    count = iter(range(100))
+
+    def dump(phase: str, mod: tvm.IRModule) -> None:
+        (folder / f"{next(count)}-{phase}.py").write_text(mod.script())
+
+    return dump

@@ -1,0 +1,1 @@
+"""Graph rewrites on Relax, one a file; pipeline.py is the list."""

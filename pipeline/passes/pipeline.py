@@ -1,0 +1,45 @@
+"""The whole lowering of a graph, from imported operators to one PrimFunc a kernel."""
+
+from collections.abc import Callable
+
+import tvm
+from tvm import relax
+
+from ..targets import TargetSpec
+
+
+def lowering(target: TargetSpec, dtype: str, dump: Callable[[str, tvm.IRModule], None] | None = None) -> tvm.transform.Pass:
+    """The list of passes; `dump` gets the module after each phase."""
+    t = relax.transform
+
+    def phase(name: str) -> list[tvm.transform.Pass]:
+        if dump is None:
+            return []
+
+        @tvm.transform.module_pass(opt_level=0, name=f"Dump_{name}")
+        def _dump(mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
+            dump(name, mod)
+            return mod
+
+        return [_dump]
+
+    return tvm.transform.Sequential(
+        [
+            # operators of the network
+            t.DecomposeOpsForInference(),
+            t.CanonicalizeBindings(),
+            *phase("imported"),
+            # operators -> tensor programs
+            t.LegalizeOps(),
+            *phase("legalized"),
+            # tensor programs -> kernels
+            t.AnnotateTIROpPattern(),
+            t.FuseOps(),
+            t.FuseTIR(),
+            t.DeadCodeElimination(["main"]),
+            t.RewriteDataflowReshape(),
+            t.ToNonDataflow(),
+            t.RemovePurityChecking(),
+            *phase("fused"),
+        ]
+    )

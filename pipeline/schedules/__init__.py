@@ -1,0 +1,1 @@
+"""How kernels are scheduled: one rule a file, one folder a device family."""
