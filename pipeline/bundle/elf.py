@@ -1,8 +1,10 @@
 """What an ELF file needs from the machine it runs on, and whether a board of ours has it."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from ..errors import BundleError
 
@@ -32,13 +34,17 @@ class Elf:
         return max((tuple(int(n) for n in m[1].split(".")) for m in found if m), default=())
 
 
-def is_elf(path: Path) -> bool:
-    with path.open("rb") as f:
-        return f.read(len(ELF_MAGIC)) == ELF_MAGIC
-
-
 def read_elf(path: Path) -> Elf:
     """Read the dynamic section and the version needs; raises BundleError for anything that is no whole ELF file."""
+    try:
+        with path.open("rb") as f:
+            return parse_elf(f, name=str(path))
+    except OSError as e:
+        raise BundleError(f"{path}: cannot be read: {e.strerror or e}") from e
+
+
+def parse_elf(stream: BinaryIO, *, name: str) -> Elf:
+    """The same of an open file; `name` is what an error calls it."""
     from elftools.common.exceptions import ELFError
     from elftools.construct import ConstructError
     from elftools.elf.dynamic import DynamicSection
@@ -46,23 +52,24 @@ def read_elf(path: Path) -> Elf:
     from elftools.elf.gnuversions import GNUVerNeedSection
 
     try:
-        with path.open("rb") as f:
-            elf = ELFFile(f)
-            tags = [t for s in elf.iter_sections() if isinstance(s, DynamicSection) for t in s.iter_tags()]
-            needs = [s for s in elf.iter_sections() if isinstance(s, GNUVerNeedSection)]
-            paths = [getattr(t, t.entry.d_tag[3:].lower()) for t in tags if t.entry.d_tag in ("DT_RPATH", "DT_RUNPATH")]
-            return Elf(
-                machine=elf.get_machine_arch(),
-                soname=next((t.soname for t in tags if t.entry.d_tag == "DT_SONAME"), None),
-                needed=tuple(t.needed for t in tags if t.entry.d_tag == "DT_NEEDED"),
-                search_paths=tuple(p for joined in paths for p in joined.split(":")),
-                versions=tuple(sorted({a.name for s in needs for _, auxiliaries in s.iter_versions() for a in auxiliaries})),
-                text_relocations=any(
-                    t.entry.d_tag == "DT_TEXTREL" or (t.entry.d_tag == "DT_FLAGS" and t.entry.d_val & 4) for t in tags
-                ),
-            )
-    except (ELFError, ConstructError, AttributeError, ValueError, OSError) as e:
-        raise BundleError(f"{path}: not a readable ELF file ({e})") from e
+        elf = ELFFile(stream)
+        tags = [t for s in elf.iter_sections() if isinstance(s, DynamicSection) for t in s.iter_tags()]
+        needs = [s for s in elf.iter_sections() if isinstance(s, GNUVerNeedSection)]
+        paths = [getattr(t, t.entry.d_tag[3:].lower()) for t in tags if t.entry.d_tag in ("DT_RPATH", "DT_RUNPATH")]
+        return Elf(
+            machine=elf.get_machine_arch(),
+            soname=next((t.soname for t in tags if t.entry.d_tag == "DT_SONAME"), None),
+            needed=tuple(t.needed for t in tags if t.entry.d_tag == "DT_NEEDED"),
+            search_paths=tuple(p for joined in paths for p in joined.split(":")),
+            versions=tuple(
+                sorted({a.name for s in needs for _, auxiliaries in s.iter_versions() for a in auxiliaries})
+            ),
+            text_relocations=any(
+                t.entry.d_tag == "DT_TEXTREL" or (t.entry.d_tag == "DT_FLAGS" and t.entry.d_val & 4) for t in tags
+            ),
+        )
+    except (ELFError, ConstructError, AttributeError, TypeError, ValueError, KeyError) as e:
+        raise BundleError(f"{name}: not a readable ELF file ({e})") from e
 
 
 def faults(elf: Elf, *, machine: str) -> list[str]:
@@ -87,13 +94,13 @@ def faults(elf: Elf, *, machine: str) -> list[str]:
     return found
 
 
-def check_elf(path: Path, *, machine: str, limit_bytes: int | None = None) -> Elf:
+def check_elf(stream: BinaryIO, *, name: str, machine: str, limit_bytes: int | None = None) -> Elf:
     """Read and judge one file; raises BundleError with every fault."""
-    elf = read_elf(path)
+    elf = parse_elf(stream, name=name)
     found = faults(elf, machine=machine)
-    size_bytes = path.stat().st_size
+    size_bytes = stream.seek(0, os.SEEK_END)
     if limit_bytes is not None and size_bytes > limit_bytes:
         found.append(f"size, got {size_bytes} bytes; expected at most {limit_bytes}")
     if found:
-        raise BundleError("\n".join(f"{path}: {f}" for f in found))
+        raise BundleError("\n".join(f"{name}: {f}" for f in found))
     return elf
