@@ -17,7 +17,7 @@ def listing_text(folder: Path) -> str:
     return "".join(f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.relative_to(folder).as_posix()}\n" for p in files)
 
 
-def write_listing(target: list[Any], source: list[Any], env: Any) -> None:  # noqa: ARG001
+def write_listing(target: list[Any], source: list[Any], env: Any) -> None:
     """SCons action: list the folder whose listing the first target is."""
     listing = Path(str(target[0]))
     listing.write_text(listing_text(folder_of(listing)))

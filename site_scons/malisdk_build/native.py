@@ -80,7 +80,7 @@ def _objects(env: Any, folder: str, out: str) -> list[Any]:
     return [env.SharedObject(f"{out}/{s.stem}.o", str(s))[0] for s in sources]
 
 
-def _symlink(target: list[Any], source: list[Any], env: Any) -> None:  # noqa: ARG001
+def _symlink(target: list[Any], source: list[Any], env: Any) -> None:
     path = Path(str(target[0]))
     path.unlink(missing_ok=True)
     path.symlink_to(Path(str(source[0])).name)

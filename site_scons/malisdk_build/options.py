@@ -63,7 +63,7 @@ def declare() -> Variables:
 
 
 def _one_of(allowed: Sequence[str]) -> Callable[[str, str, Any], None]:
-    def validate(key: str, value: str, env: Any) -> None:  # noqa: ARG001
+    def validate(key: str, value: str, env: Any) -> None:
         if value not in allowed:
             raise UserError(unknown(f"{key}: unknown value", value, allowed))
 

@@ -1,6 +1,7 @@
 """How long each command took, and the table of what was made."""
 
 import hashlib
+import itertools
 import json
 import threading
 import time
@@ -40,7 +41,7 @@ class Seconds:
             start = time.perf_counter()
             status = spawn(shell, escape, command, words, env)
             plain = [w.strip("'\"") for w in words]
-            outputs = [after for word, after in zip(plain, plain[1:], strict=False) if word in ("-o", "--out")]
+            outputs = [after for word, after in itertools.pairwise(plain) if word in ("-o", "--out")]
             if status == 0 and outputs:
                 self.record(outputs[-1], time.perf_counter() - start)
             return status

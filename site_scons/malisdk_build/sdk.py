@@ -58,7 +58,7 @@ def _shape_flags(options: Options) -> list[str]:
 
 def build_bundle(env: Any, options: Options, *, model: Model, cases: Any, mali: Any, native: Native) -> Any:
     folder = str(cases).removesuffix(".sha256")
-    flags = ["--target", options.target, "--model", options.model, "--dtype", options.dtype]
+    flags = ["--target", options.target, "--model", options.model]
     inputs: list[tuple[str, Any]] = [("mali", mali), ("library", native.library), ("tool", native.command)]
     inputs += [("wheel", wheel) for wheel in native.wheels]
     inputs += [("header", env.File("native/include/malisdk/malisdk.h"))]

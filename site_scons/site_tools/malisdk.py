@@ -15,12 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from malisdk_build import folders
-from malisdk_build.imports import ImportGraph, SourceSyntaxError
-from malisdk_build.versions import Versions
 from SCons.Action import Action
 from SCons.Builder import Builder
 from SCons.Errors import UserError
+
+from malisdk_build import folders
+from malisdk_build.imports import ImportGraph, SourceSyntaxError
+from malisdk_build.versions import Versions
 
 PACKAGE = "malisdk_pipeline"
 # Its commands are found by looking into their folder; only the one that is called matters.
@@ -91,5 +92,5 @@ def _import_path(root: Path) -> str:
     return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def exists(env: Any) -> bool:  # noqa: ARG001
+def exists(env: Any) -> bool:
     return True

@@ -52,5 +52,5 @@ def generate(env: Any) -> None:
     env["SHLINKFLAGS"] = CLVar("$LINKFLAGS -shared")
 
 
-def exists(env: Any) -> bool:  # noqa: ARG001
+def exists(env: Any) -> bool:
     return zig_folder() is not None
