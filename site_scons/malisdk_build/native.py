@@ -43,9 +43,7 @@ def machine_of(target: str) -> str:
 def environment(base: Any, target: str) -> Any:
     """A construction environment that compiles for the target."""
     triple, cpu = _MACHINES.get(target, (f"{platform.machine()}-linux-gnu.2.27", "baseline"))
-    env = base.Clone(tools=["zig"], toolpath=["#site_scons/site_tools"], ZIG_TRIPLE=triple, ZIG_CPU=cpu)
-    env["SPAWN"] = base["SECONDS"].timed(env["SPAWN"])
-    return env
+    return base.Clone(tools=["zig"], toolpath=["#site_scons/site_tools"], ZIG_TRIPLE=triple, ZIG_CPU=cpu)
 
 
 def build_runtime(env: Any, target: str) -> tuple[Any, Any]:
@@ -100,6 +98,7 @@ def build_wheel(env: Any, target: str, python: PythonTarget, library: Any) -> An
         raise UserError("pybind11: got no such Python package; expected it installed\nhint: ./dev")
     # As system headers, so that SCons does not look for them before the folder of a target's Python is filled.
     ext_env.Append(CCFLAGS=["-isystem", str(Path(pybind11.origin).parent / "include"), "-isystem", python.include])
+    ext_env.Append(CCFLAGS=["-idirafter", "bindings/python/compat"])
     objects = _objects(ext_env, "bindings/python/src", f"{folder}/obj")
     env.Depends(objects, env.Value(f"pybind11 {env['VERSIONS'].installed('pybind11')}"))
     if python.stamp is not None:

@@ -49,9 +49,9 @@ class Options:
         return " ".join(words)
 
 
-def declare() -> Variables:
+def declare(arguments: Mapping[str, str]) -> Variables:
     """The options with their help texts; what they may hold is checked by `resolve`."""
-    variables = Variables()
+    variables = Variables(None, arguments)
     variables.Add("target", f"what the SDK is for: {' or '.join(TARGETS)}", TARGETS[0], _one_of(TARGETS))
     variables.Add("model", "a name out of `scons models`, or the path of your own .onnx file", DEFAULT_MODEL)
     variables.Add("dtype", f"what the model computes in: {' or '.join(DTYPES)}", DTYPES[0], _one_of(DTYPES))

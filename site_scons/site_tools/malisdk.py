@@ -72,6 +72,7 @@ def generate(env: Any) -> None:
     env.SetDefault(PYTHON=sys.executable, VERSIONS=Versions(root / "pyproject.toml"))
     env["IMPORT_GRAPH"] = ImportGraph(PACKAGE, Path("pipeline"))
     env["ENV"] = dict(os.environ) | {"PYTHONPATH": _import_path(root)}
+    env["SPAWN"] = env["SECONDS"].timed(env["SPAWN"])
     env["BUILDERS"]["Pipeline"] = Builder(action=f"{_COMMAND} --out $TARGET", emitter=_depend)
     env["BUILDERS"]["PipelineFolder"] = Builder(
         action=[f"{_COMMAND} --out ${{TARGETS[0].base}}", Action(folders.write_listing, None)],
