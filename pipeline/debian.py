@@ -23,7 +23,7 @@ MULTIARCH = "aarch64-linux-gnu"
 
 _APT_TIMEOUT_S = 900
 _INSTALL = "apt install apt dpkg debian-archive-keyring"
-# Transport settings of the machine that hold for any suite; the rest (index targets, languages) describes its own lists.
+# The machine's transport settings hold for any suite; the rest (index targets, languages) describes its own lists.
 _KEPT_SETTINGS = re.compile(r"Acquire::(?!IndexTargets|Languages|Changelogs|CompressionTypes|cdrom)\S+ ", re.IGNORECASE)
 
 

@@ -45,18 +45,19 @@ def python_headers(python: TargetPython, out: Path) -> None:
     Raises ToolchainError: apt is missing, no mirror, or the mirror does not carry the suite.
     """
     package = f"libpython{python.version}-dev"
-    with log.step(f"headers of Python {python.version} for arm64 from Debian {python.suite}"):
-        with debian.private_apt(python.suite) as apt, TemporaryDirectory(prefix="malisdk-headers-") as unpacked:
-            debian.unpack(debian.download(apt, [package], dependencies=False), Path(unpacked))
-            include = Path(unpacked, "usr", "include")
-            headers = include / f"python{python.version}"
-            # The one beside Python.h only chooses among architectures; this one holds the target's settings.
-            settings = include / debian.MULTIARCH / headers.name / "pyconfig.h"
-            for needed in (headers / "Python.h", settings):
-                if not needed.is_file():
-                    raise ToolchainError(f"{package} ({apt.suite}): it has no {needed.relative_to(unpacked)}")
-            with files.atomic_folder(out, marker="Python.h") as temporary:
-                shutil.copytree(headers, temporary, dirs_exist_ok=True)
-                shutil.copyfile(settings, temporary / "pyconfig.h")
-                describe = {"version": python.version, "tag": python.tag, "ext_suffix": python.ext_suffix}
-                (temporary / "python.json").write_text(json.dumps(describe, indent=2) + "\n")
+    title = f"headers of Python {python.version} for arm64 from Debian {python.suite}"
+    unpack_here = TemporaryDirectory(prefix="malisdk-headers-")
+    with log.step(title), debian.private_apt(python.suite) as apt, unpack_here as unpacked:
+        debian.unpack(debian.download(apt, [package], dependencies=False), Path(unpacked))
+        include = Path(unpacked, "usr", "include")
+        headers = include / f"python{python.version}"
+        # The one beside Python.h only chooses among architectures; this one holds the target's settings.
+        settings = include / debian.MULTIARCH / headers.name / "pyconfig.h"
+        for needed in (headers / "Python.h", settings):
+            if not needed.is_file():
+                raise ToolchainError(f"{package} ({apt.suite}): it has no {needed.relative_to(unpacked)}")
+        with files.atomic_folder(out, marker="Python.h") as temporary:
+            shutil.copytree(headers, temporary, dirs_exist_ok=True)
+            shutil.copyfile(settings, temporary / "pyconfig.h")
+            describe = {"version": python.version, "tag": python.tag, "ext_suffix": python.ext_suffix}
+            (temporary / "python.json").write_text(json.dumps(describe, indent=2) + "\n")

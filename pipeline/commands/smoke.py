@@ -1,0 +1,60 @@
+"""Try an SDK on a device: unpack it there, run its smoke cases through the C++ command and through Python."""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..devices.smoke import SmokeReport
+
+SUMMARY = "run an SDK's smoke test on a device"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="the SDK archive (.tar.gz)")
+    parser.add_argument(
+        "--device", required=True, metavar="DEVICE", help="host, emulator, emulator:SUITE or ssh://user@host[:port]"
+    )
+    parser.add_argument("--timeout", type=float, default=1800.0, metavar="S", help="seconds for all of it (1800)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result as JSON")
+
+
+def main(args: argparse.Namespace) -> int:
+    from .. import files
+    from ..devices import parse_device
+    from ..devices.sdk_archive import read_sdk_archive
+    from ..devices.smoke import smoke
+    from ..errors import ConfigError, DeviceError
+
+    if not args.timeout > 0:
+        raise ConfigError(f"--timeout: not a time limit, got {args.timeout:g}; expected seconds above 0")
+    device = parse_device(args.device)
+    archive = read_sdk_archive(args.bundle)
+    with device:
+        report = smoke(device, archive, timeout_s=args.timeout)
+    print(_text(report))
+    if not report.passed:
+        raise DeviceError(
+            f"{args.bundle.name}: smoke test failed on {report.device}; expected every case within its limit"
+        )
+    if args.out is not None:
+        files.write_text(args.out, json.dumps(asdict(report), indent=2) + "\n")
+    return 0
+
+
+def _text(report: "SmokeReport") -> str:
+    lines = [f"OpenCL on {report.device}:", report.driver, ""]
+    for run in report.runs:
+        lines += [f"{run.program}:", run.output.rstrip(), ""]
+    rows = [("program", "case", "relative error", "limit", "top 1", "result", "seconds")]
+    for run in report.runs:
+        for i, case in enumerate(run.cases):
+            seconds = f"{run.seconds:.1f}" if i == 0 else ""
+            verdict = "ok" if case.passed else "FAILED"
+            top1 = "-" if case.top1 is None else case.top1
+            rows.append((run.program, case.case, f"{case.error:.2e}", f"{case.limit:.0e}", top1, verdict, seconds))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(lines)
