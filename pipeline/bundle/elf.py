@@ -12,7 +12,7 @@ ELF_MAGIC = b"\x7fELF"
 # Boards run distributions as old as Ubuntu 18.04.
 GLIBC_LIMIT = (2, 27)
 LIBRARY_LIMIT_BYTES = 1024 * 1024
-# Nothing else is on every board. libOpenCL is opened at run time, so that a missing driver is a message and no loader error.
+# Nothing else is on every board. libOpenCL is opened at run time: a missing driver is a message, no loader error.
 ALLOWED_LIBRARIES = (
     "libmalisdk",
     "libc",
