@@ -1,61 +1,106 @@
-"""ONNX file to Relax, in stages: read, check, prepare, convert."""
+"""ONNX file to Relax, in stages: read, check, bind shapes, walk the graph."""
 
-import re
-import tempfile
+import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
-import onnxruntime as ort
-from tvm.relax.frontend.onnx import from_onnx
+from onnx import helper
 
 from .. import files
-from ..errors import ImportFailed
+from ..errors import ConfigError
+from ..shapes import resolve_shapes
+from .findings import raise_findings
 from .model import ImportedModel, TensorInfo
+from .onnx_check import check_model, needed_nodes, opset_of, real_inputs
+from .onnx_read import read_model
+from .to_relax import to_relax
+from .types import dtype_name, element_type
 
 
 def import_onnx(
     path: Path, *, shapes: Mapping[str, tuple[int, ...]] | None = None, outputs: Sequence[str] | None = None
 ) -> ImportedModel:
-    model = onnx.load(path)
-    weights = {t.name for t in model.graph.initializer}
-    inputs = [v for v in model.graph.input if v.name not in weights]
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
-    model.ir_version = max(model.ir_version, 4)
-    for value in model.graph.input:
-        if value.name in (shapes or {}):
-            dims = value.type.tensor_type.shape
-            del dims.dim[:]
-            for size in (shapes or {})[value.name]:
-                dims.dim.add().dim_value = size
-    with tempfile.TemporaryDirectory() as folder:
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.optimized_model_filepath = str(Path(folder) / "model.onnx")
-        ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        prepared = onnx.load(options.optimized_model_filepath)
-    prepared = onnx.shape_inference.infer_shapes(prepared, data_prop=True)
-    names: dict[str, str] = {v.name: f"{re.sub(r'[^A-Za-z0-9_]', '_', v.name)}" for v in prepared.graph.input}
-    for node in prepared.graph.node:
-        for i, name in enumerate(node.input):
-            if name in names:
-                node.input[i] = names[name]
+    """Read a model for the compiler.
 
-    def info(v: onnx.ValueInfoProto) -> TensorInfo:
-        t = v.type.tensor_type
-        return TensorInfo(
-            v.name,
-            tuple(d.dim_value for d in t.shape.dim),
-            str(onnx.helper.tensor_dtype_to_np_dtype(t.elem_type)),
-        )
+    `shapes` gives inputs that the model leaves open; `outputs` cuts the model at these tensors. Raises ImportFailed with
+    everything that is wrong or not supported, by node name, and ConfigError for names and shapes that do not fit.
+    """
+    model = read_model(path)
+    raise_findings(path, check_model(model))
+    return _import(path, model, shapes or {}, outputs)
 
-    ins = tuple(map(info, prepared.graph.input))
-    outs = tuple(map(info, prepared.graph.output))
-    for v in prepared.graph.input:
-        v.name = names[v.name]
-    mod = from_onnx(prepared, keep_params_in_input=False)
-    if not outs:
-        raise ImportFailed(f"{path}: the model has no outputs")
-    opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
-    return ImportedModel(mod=mod, inputs=ins, outputs=outs, model=model, opset=opset, sha256=files.sha256(path))
+
+def _import(
+    path: Path, model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[str] | None
+) -> ImportedModel:
+    cut_outputs(path, model, outputs)
+    nodes, findings = needed_nodes(model.graph, [o.name for o in model.graph.output])
+    raise_findings(path, findings)
+    inputs = real_inputs(model.graph)
+    static = resolve_shapes(str(path), {v.name: _declared(v) for v in inputs}, shapes)
+    bound = tuple(TensorInfo(v.name, static[v.name], dtype_name(v.type.tensor_type.elem_type)) for v in inputs)
+    prepared = _prepare(model, nodes, bound)
+    mod, results, findings = to_relax(prepared, bound)
+    raise_findings(path, findings)
+    del prepared.graph.output[:]
+    prepared.graph.output.extend(helper.make_tensor_value_info(t.name, element_type(t.dtype), t.shape) for t in results)
+    return ImportedModel(
+        mod=mod, inputs=bound, outputs=results, model=prepared, opset=opset_of(model), sha256=files.sha256(path)
+    )
+
+
+def cut_outputs(path: Path, model: onnx.ModelProto, outputs: Sequence[str] | None) -> None:
+    """Make these tensors the model's outputs. Raises ConfigError for a name that the model does not have."""
+    if outputs is None:
+        return
+    graph = model.graph
+    known = [n for node in graph.node for n in node.output if n] + [v.name for v in graph.input]
+    for name in outputs:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise ConfigError(
+                f"{path}: no such tensor, got outputs={name}; expected the name of a node's output",
+                hint=f"did you mean {near[0]}?" if near else None,
+            )
+    if not outputs:
+        raise ConfigError(f"{path}: outputs name no tensor; expected at least one")
+    infos = {v.name: v for v in graph.output}
+    chosen = [infos.get(n) or helper.make_empty_tensor_value_info(n) for n in outputs]
+    kept = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in chosen]
+    del graph.output[:]
+    graph.output.extend(kept)
+
+
+def _declared(value: onnx.ValueInfoProto) -> list[int | str | None] | None:
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim]
+
+
+def _prepare(model: onnx.ModelProto, nodes: list[onnx.NodeProto], inputs: tuple[TensorInfo, ...]) -> onnx.ModelProto:
+    """The model with static inputs, without weights among them, without nodes and weights that nothing needs."""
+    used = {n for node in nodes for n in _names(node)} | {o.name for o in model.graph.output}
+    prepared = onnx.ModelProto(
+        ir_version=max(model.ir_version, 4),
+        producer_name=model.producer_name,
+        opset_import=model.opset_import,
+        functions=model.functions,
+    )
+    graph = prepared.graph
+    graph.name = model.graph.name or "main"
+    graph.node.extend(nodes)
+    graph.initializer.extend(t for t in model.graph.initializer if t.name in used)
+    graph.sparse_initializer.extend(t for t in model.graph.sparse_initializer if t.values.name in used)
+    graph.input.extend(helper.make_tensor_value_info(t.name, element_type(t.dtype), t.shape) for t in inputs)
+    graph.output.extend(model.graph.output)
+    return prepared
+
+
+def _names(node: onnx.NodeProto) -> list[str]:
+    names = list(node.input)
+    for attribute in node.attribute:
+        for graph in [attribute.g, *attribute.graphs]:
+            names += [n for inner in graph.node for n in _names(inner)] + [o.name for o in graph.output]
+    return names

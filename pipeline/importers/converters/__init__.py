@@ -1,0 +1,1 @@
+"""ONNX operators to Relax, one family a file. Each function covers every opset of its operators."""

@@ -1,0 +1,83 @@
+"""ONNX's own type and shape inference for one node, as a check on ours."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import helper
+
+from .findings import Unsupported
+from .values import AnyValue, Shape, Value
+
+_MAX_DATA_ELEMENTS = 4096
+
+
+def element_type(dtype: str) -> int:
+    if dtype == "object":
+        return int(onnx.TensorProto.STRING)
+    try:
+        numpy_dtype = np.dtype(dtype)
+    except TypeError:
+        numpy_dtype = np.dtype(getattr(ml_dtypes, dtype))
+    return int(helper.np_dtype_to_tensor_dtype(numpy_dtype))
+
+
+def dtype_name(element: int) -> str:
+    return str(np.dtype(helper.tensor_dtype_to_np_dtype(element)))
+
+
+def type_proto(value: AnyValue) -> onnx.TypeProto | None:
+    if not isinstance(value, Value):
+        return None
+    return helper.make_tensor_type_proto(element_type(value.dtype), value.shape)
+
+
+def infer(
+    schema: onnx.defs.OpSchema, proto: onnx.NodeProto, inputs: dict[str, AnyValue], opsets: dict[str, int]
+) -> dict[str, tuple[str | None, tuple[int | None, ...] | None]]:
+    """Output name to (dtype, shape), None where ONNX does not know; raises Unsupported where it finds the node invalid."""
+    types = {name: t for name, value in inputs.items() if (t := type_proto(value)) is not None}
+    if len(types) != len(inputs):
+        return {}
+    data = {}
+    for name, value in inputs.items():
+        if isinstance(value, Value) and value.data is not None and value.size <= _MAX_DATA_ELEMENTS:
+            data[name] = onnx.numpy_helper.from_array(value.data, name)
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    try:
+        found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
+    except onnx.shape_inference.InferenceError as e:
+        raise Unsupported(f"not valid ONNX: {_one_line(str(e))}") from e
+    except (RuntimeError, ValueError, IndexError):
+        return {}
+    return {name: _read(t) for name, t in found.items()}
+
+
+def check_outputs(
+    expected: dict[str, tuple[str | None, tuple[int | None, ...] | None]], name: str, value: AnyValue
+) -> None:
+    """Raises Unsupported where a converted output is not what ONNX says it is."""
+    if name not in expected or not isinstance(value, Value):
+        return
+    dtype, shape = expected[name]
+    if dtype is not None and dtype != value.dtype:
+        raise Unsupported(f"output {name!r} came out as {value.dtype}; ONNX expects {dtype}")
+    if shape is not None and not _fits(value.shape, shape):
+        raise Unsupported(f"output {name!r} came out with shape {value.shape}; ONNX expects {shape}")
+
+
+def _fits(shape: Shape, expected: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(expected) and all(e is None or e == s for s, e in zip(shape, expected, strict=True))
+
+
+def _read(proto: onnx.TypeProto) -> tuple[str | None, tuple[int | None, ...] | None]:
+    if not proto.HasField("tensor_type"):
+        return None, None
+    tensor = proto.tensor_type
+    dtype = dtype_name(tensor.elem_type) if tensor.elem_type else None
+    if not tensor.HasField("shape"):
+        return dtype, None
+    return dtype, tuple(d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,287 @@
+"""Walks an ONNX graph once, in order: constants are computed, composite operators opened, the rest converted."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import helper
+from tvm import relax
+
+from . import evaluate, functions, registry, types
+from .builder import Builder
+from .findings import Finding, Unsupported
+from .node import Node
+from .types import dtype_name, element_type
+from .values import RUNTIME_DTYPES, AnyValue, SequenceValue, Value, constant
+
+# One of these stands for an output of a node that was refused; what depends on it is not reported again.
+_UNKNOWN = SequenceValue(items=(), dtype="unknown")
+_MAX_DEPTH = 32
+_MAX_FOLDED_BYTES = 1 << 30
+# Largest that a weight may be divided into; unrolled loops beyond this many nodes are refused.
+_MAX_NODES = 200_000
+Scope = dict[str, AnyValue]
+
+
+class Context(Builder):
+    """What converters work with: the builder's steps, other operators, and subgraphs."""
+
+    def __init__(self, block: relax.BlockBuilder, model: onnx.ModelProto) -> None:
+        super().__init__(block)
+        self.findings: list[Finding] = []
+        self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+        self._opsets: dict[str, int] = {}
+        self._scope: Scope = {}
+        self._depth = 0
+        self._node_count = 0
+
+    @property
+    def scope(self) -> Mapping[str, AnyValue]:
+        return self._scope
+
+    def run(self, op: str, *inputs: Value | None, version: int, outputs: int = 1, **attributes: object) -> list[Value]:
+        """Convert another ONNX operator of the given opset on values at hand."""
+        names = [f"_{i}" if v is not None else "" for i, v in enumerate(inputs)]
+        outer, self._scope = self._scope, {n: v for n, v in zip(names, inputs, strict=True) if v is not None}
+        opsets, self._opsets = self._opsets, {"": version}
+        try:
+            proto = helper.make_node(op, names, [f"_out{i}" for i in range(outputs)], **attributes)
+            return [v for v in self._convert(proto, _label(proto)) if isinstance(v, Value)]
+        finally:
+            self._scope, self._opsets = outer, opsets
+
+    def graph(self, graph: onnx.GraphProto, scope: Scope, opsets: dict[str, int]) -> list[AnyValue]:
+        """Convert the nodes of a graph or of a branch; names of `scope` are visible. Returns the graph's outputs."""
+        outer, outer_opsets = self._scope, self._opsets
+        self._scope, self._opsets = {**outer, **scope}, opsets
+        try:
+            for tensor in graph.initializer:
+                self._scope[tensor.name] = constant(onnx.numpy_helper.to_array(tensor))
+            for sparse in graph.sparse_initializer:
+                self._scope[sparse.values.name] = constant(_dense(sparse))
+            uses = count_uses(graph.node, [o.name for o in graph.output])
+            for name, value in self._scope.items():
+                if isinstance(value, Value) and name in uses:
+                    self._scope[name] = replace(value, uses=uses[name])
+            self._nodes(graph.node, uses)
+            return [self._scope.get(o.name, _UNKNOWN) for o in graph.output]
+        finally:
+            self._scope, self._opsets = outer, outer_opsets
+
+    def branch(self, graph: onnx.GraphProto, scope: Scope | None = None) -> list[AnyValue]:
+        """Convert a subgraph attribute of the node at hand."""
+        results = self.graph(graph, scope or {}, self._opsets)
+        if any(r is _UNKNOWN for r in results):
+            raise Refused
+        return results
+
+    def _nodes(self, nodes: Iterable[onnx.NodeProto], uses: Counter[str]) -> None:
+        for proto in nodes:
+            label = _label(proto)
+            try:
+                results = self._convert(proto, label)
+            except Unsupported as e:
+                self.findings.append(Finding(where=label, text=str(e), hint=e.hint))
+                results = [_UNKNOWN] * len(proto.output)
+            except Refused:
+                results = [_UNKNOWN] * len(proto.output)
+            for name, result in zip(proto.output, results, strict=False):
+                if name and result is not None:
+                    read = uses[name]
+                    if isinstance(result, Value):
+                        result = replace(result, uses=max(read, read + result.uses - 1))
+                    self._scope[name] = result
+
+    def _convert(self, proto: onnx.NodeProto, label: str) -> Sequence[AnyValue | None]:
+        self._node_count += 1
+        if self._node_count > _MAX_NODES:
+            raise Unsupported(f"the model unrolls to more than {_MAX_NODES} nodes")
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        missing = [n for n in proto.input if n and n not in self._scope]
+        if missing:
+            raise Unsupported(f"reads {missing[0]!r}, which nothing before it computes")
+        inputs = tuple(self._scope[n] if n else None for n in proto.input)
+        function = self._functions.get((domain, proto.op_type, proto.overload))
+        entry = registry.find(domain, proto.op_type)
+        version = self._opsets.get(domain, 1)
+        schema = _schema(proto.op_type, version, domain)
+        node = Node(
+            op=proto.op_type,
+            domain=domain,
+            version=version,
+            name=proto.name,
+            inputs=inputs,
+            output_names=tuple(proto.output),
+            attributes=functions.attribute_values(proto),
+            proto=proto,
+        )
+        if any(v is _UNKNOWN for v in inputs):
+            if entry is None and function is None and not _has_body(schema):
+                raise _unsupported_operator(node, schema)
+            raise Refused
+        if function is not None:
+            return self._expand(function, node, None)
+        if schema is None and entry is None:
+            raise _unsupported_operator(node, schema)
+        if schema is not None and schema.deprecated and entry is None:
+            raise Unsupported(f"the operator does not exist any more in opset {version}")
+        known = {n: v for n, v in zip(proto.input, inputs, strict=True) if n and v is not None}
+        expected = types.infer(schema, proto, known, self._opsets) if schema is not None else {}
+        results = self._results(node, entry, schema, expected)
+        for name, result in zip(proto.output, results, strict=False):
+            if name and result is None:
+                raise Unsupported(f"output {name!r} is not supported")
+            if name and result is not None and not node.attribute("ceil_mode", 0):
+                # ONNX's own inference lets a pool's last window start in the padding; onnxruntime and PyTorch do not.
+                types.check_outputs(expected, name, result)
+        if len(results) < len([n for n in proto.output if n]):
+            raise Unsupported(f"has {len(proto.output)} outputs; only {len(results)} are supported")
+        return results
+
+    def _results(
+        self,
+        node: Node,
+        entry: registry.Entry | None,
+        schema: onnx.defs.OpSchema | None,
+        expected: dict[str, tuple[str | None, tuple[int | None, ...] | None]],
+    ) -> Sequence[AnyValue | None]:
+        structural = entry is not None and entry.structural
+        constants = all(v is None or (isinstance(v, Value) and v.is_constant) for v in node.inputs)
+        deterministic = node.op not in evaluate.NOT_DETERMINISTIC
+        if constants and not structural and deterministic and schema is not None:
+            _check_size(expected)
+            folded = evaluate.evaluate(node, self._opsets)
+            if folded is not None:
+                return [None if a is None else constant(a) for a in folded]
+        if entry is not None:
+            return self._call(entry, node)
+        body = functions.published_body(schema, node) if schema is not None else None
+        if body is not None:
+            return self._expand(body, node, schema)
+        raise _unsupported_operator(node, schema)
+
+    def _call(self, entry: registry.Entry, node: Node) -> Sequence[AnyValue | None]:
+        if not entry.structural:
+            for value in node.inputs:
+                if isinstance(value, Value) and not value.is_constant and value.dtype not in RUNTIME_DTYPES:
+                    raise Unsupported(f"works on {value.dtype}; the runtime has {', '.join(sorted(RUNTIME_DTYPES))}")
+        try:
+            results = entry.convert(self, node)
+        except (Unsupported, Refused):
+            raise
+        except Exception as e:  # TVM and numpy raise many kinds; each must end as this node's refusal, not a traceback
+            raise Unsupported(f"cannot be converted: {_first_line(e)}") from e
+        return [results] if not isinstance(results, list | tuple) else results
+
+    def _expand(
+        self, function: onnx.FunctionProto, node: Node, schema: onnx.defs.OpSchema | None
+    ) -> Sequence[AnyValue | None]:
+        """Convert the nodes of a function in a scope of their own."""
+        if self._depth >= _MAX_DEPTH:
+            raise Unsupported(f"functions are nested more than {_MAX_DEPTH} deep")
+        attributes = functions.body_attributes(function, node, schema)
+        body = [functions.resolve_references(n, attributes) for n in function.node]
+        inner: Scope = {}
+        for name, value in zip(function.input, node.inputs, strict=False):
+            if value is not None:
+                inner[name] = value
+        body = _without_absent_inputs(body, set(function.input) - set(inner))
+        opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
+        uses = count_uses(body, function.output)
+        outer, outer_opsets, found = self._scope, self._opsets, len(self.findings)
+        self._scope, self._opsets, self._depth = inner, opsets or outer_opsets, self._depth + 1
+        try:
+            self._nodes(body, uses)
+            results = [self._scope.get(name) for name in function.output[: len(node.output_names)]]
+        finally:
+            self._scope, self._opsets, self._depth = outer, outer_opsets, self._depth - 1
+        self.findings[found:] = [replace(f, where=f"{node.where}, {f.where}") for f in self.findings[found:]]
+        if any(r is _UNKNOWN for r in results):
+            raise Refused
+        return results
+
+
+class Refused(Exception):
+    """A node that cannot be converted for a reason that has been reported already."""
+
+
+def count_uses(nodes: Iterable[onnx.NodeProto], outputs: Iterable[str]) -> Counter[str]:
+    """How often each name is read, in subgraphs too."""
+    uses: Counter[str] = Counter(outputs)
+    for node in nodes:
+        uses.update(node.input)
+        for attribute in node.attribute:
+            for graph in [attribute.g, *attribute.graphs]:
+                uses.update(count_uses(graph.node, [o.name for o in graph.output]))
+    return uses
+
+
+def _without_absent_inputs(nodes: list[onnx.NodeProto], absent: set[str]) -> list[onnx.NodeProto]:
+    if not any(name in absent for n in nodes for name in n.input):
+        return nodes
+    result = []
+    for node in nodes:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        for i, name in enumerate(copy.input):
+            if name in absent:
+                copy.input[i] = ""
+        while copy.input and not copy.input[-1]:
+            copy.input.pop()
+        result.append(copy)
+    return result
+
+
+def _schema(name: str, version: int, domain: str) -> onnx.defs.OpSchema | None:
+    try:
+        return onnx.defs.get_schema(name, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _has_body(schema: onnx.defs.OpSchema | None) -> bool:
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def _unsupported_operator(node: Node, schema: onnx.defs.OpSchema | None) -> Unsupported:
+    if schema is None:
+        domain = f" of domain {node.domain!r}" if node.domain else ""
+        return Unsupported(f"the operator is unknown in opset {node.version}{domain}")
+    return Unsupported(
+        "the operator is not supported", hint="outputs=NAME,... cuts the model before unsupported operators"
+    )
+
+
+def _check_size(expected: dict[str, tuple[str | None, tuple[int | None, ...] | None]]) -> None:
+    for name, (dtype, shape) in expected.items():
+        if dtype in (None, "object") or shape is None or None in shape:
+            continue
+        size = int(np.prod([float(d or 0) for d in shape])) * 8
+        if size > _MAX_FOLDED_BYTES:
+            raise Unsupported(f"constant {name!r} of shape {shape} is too large; expected at most 1 GiB")
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
+    values = onnx.numpy_helper.to_array(sparse.values)
+    indices = onnx.numpy_helper.to_array(sparse.indices)
+    result = np.zeros(tuple(sparse.dims), values.dtype)
+    if indices.ndim == 1:
+        result.reshape(-1)[indices] = values
+    else:
+        result[tuple(indices.T)] = values
+    return result
+
+
+def _label(proto: onnx.NodeProto) -> str:
+    name = proto.name or next((n for n in proto.output if n), "")
+    return f"node {name!r} ({proto.op_type})"
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1][:200] if lines else ''}".rstrip(": ")
+
+
+__all__ = ["Context", "count_uses", "dtype_name", "element_type"]
