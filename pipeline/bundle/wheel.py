@@ -132,20 +132,21 @@ def _check_library(path: Path, tag: WheelTag) -> Elf:
 
 
 def _check_extension(path: Path, tag: WheelTag, library_soname: str) -> None:
-    if path.name not in ("_core.so", f"_core{tag.extension_suffix}"):
-        raise BundleError(f"{path}: suffix, got {path.name}; expected _core{tag.extension_suffix} (or _core.so) for {tag}")
+    name = f"_core{tag.extension_suffix}"
+    if path.name not in ("_core.so", name):
+        raise BundleError(f"{path}: suffix, got {path.name}; expected {name} (or _core.so) for {tag}")
     elf = _check_file(path, tag)
     if library_soname not in elf.needed:
-        raise BundleError(f"{path}: needed libraries, got {', '.join(elf.needed)}; expected {library_soname} among them")
+        got = ", ".join(elf.needed)
+        raise BundleError(f"{path}: needed libraries, got {got}; expected {library_soname} among them")
     if "$ORIGIN/_lib" not in elf.search_paths:
         got = ":".join(elf.search_paths) or "none"
         raise BundleError(f"{path}: library search path, got {got}; expected $ORIGIN/_lib")
     # pybind11 puts the Python it was compiled for into the module, to refuse any other at import.
     built_for = [v.decode() for v in re.findall(rb"\0(3\.\d{1,2})(?=\0)", path.read_bytes())]
     if tag.python_version not in built_for:
-        raise BundleError(
-            f"{path}: Python version, got {', '.join(built_for) or 'none'}; expected {tag.python_version} for {tag.python}"
-        )
+        got = ", ".join(built_for) or "none"
+        raise BundleError(f"{path}: Python version, got {got}; expected {tag.python_version} for {tag.python}")
 
 
 def _metadata(readme: Path) -> bytes:
@@ -166,7 +167,12 @@ def _metadata(readme: Path) -> bytes:
 
 
 def _wheel_file(tag: WheelTag) -> bytes:
-    lines = ["Wheel-Version: 1.0", f"Generator: malisdk-pipeline {__version__}", "Root-Is-Purelib: false", f"Tag: {tag}"]
+    lines = [
+        "Wheel-Version: 1.0",
+        f"Generator: malisdk-pipeline {__version__}",
+        "Root-Is-Purelib: false",
+        f"Tag: {tag}",
+    ]
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -1,9 +1,9 @@
 """Runs compiled networks (.mali files) on an OpenCL device such as the Mali-T860 of an RK3399.
 
-    import malisdk
+import malisdk
 
-    with malisdk.load("mobilenet_v2.mali") as model:
-        y = model.run(x)
+with malisdk.load("mobilenet_v2.mali") as model:
+    y = model.run(x)
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ __all__ = [
     "load",
 ]
 
-__version__ = "{}.{}.{}".format(_version() // 10000, _version() // 100 % 100, _version() % 100)
+__version__ = f"{_version() // 10000}.{_version() // 100 % 100}.{_version() % 100}"

@@ -1,4 +1,4 @@
-"""`python3 -m malisdk run|bench|info|smoke|devices`: what the malisdk command does, from Python.
+"""`python3 -m malisdk run|bench|info|smoke|warmup|devices`: what the malisdk command does, from Python.
 
 Exit code 0: fine; 1: a smoke case failed; 2: wrong arguments; 3: a file, device or run failed.
 """
@@ -10,7 +10,6 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, Optional
 
 import numpy as np
 
@@ -20,10 +19,10 @@ from ._model import Model, devices, load
 
 _SMOKE_FAILED = 1
 _FAILED = 3
-_WARM_UP_RUNS = 3
+_WARM_UP_RUNS = 2
 
 
-def main(argv: Optional[List[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         return int(args.command(args))
@@ -52,14 +51,21 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     run = add("run", _run, "run a model once on .npy files")
-    run.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE.npy", help="in the model's order, or named")
+    run.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE.npy",
+        help="an input; the name may be left out if there is one",
+    )
     run.add_argument("--output-dir", required=True, type=Path, metavar="DIR", help="gets one .npy file an output")
     bench = add("bench", _bench, "measure how long a run takes")
-    bench.add_argument("--runs", type=_positive, default=50, metavar="N", help="measured runs (default: %(default)s)")
-    bench.add_argument("--profile", action="store_true", help="print the time of every kernel too")
+    bench.add_argument("--runs", type=_positive, default=20, metavar="N", help="timed runs (default: %(default)s)")
+    bench.add_argument("--profile", action="store_true", help="also time every kernel on the device")
     add("info", _info, "print a model's inputs, outputs and sizes")
     smoke = add("smoke", _smoke, "run smoke cases and compare with their expected outputs")
     smoke.add_argument("cases", type=Path, metavar="DIR", help="folder of cases")
+    add("warmup", _warmup, "build a model's kernels for this device and fill the kernel cache")
     add("devices", _devices, "list the OpenCL devices")
     return parser
 
@@ -77,23 +83,31 @@ def _load(args: argparse.Namespace, profile: bool = False) -> Model:
 
 def _run(args: argparse.Namespace) -> int:
     with _load(args) as model:
-        inputs: Dict[str, np.ndarray] = {}
-        names = [spec.name for spec in model.inputs]
-        for position, word in enumerate(args.input):
+        inputs: dict[str, np.ndarray] = {}
+        for word in args.input:
             name, separator, file = word.partition("=")
-            if not separator:
-                if position >= len(names):
-                    raise Error(f"--input {word}: too many, got {len(args.input)}; expected {len(names)}", Status.INVALID_ARGUMENT)
-                name, file = names[position], word
+            if not (name and separator):
+                if len(model.inputs) != 1:
+                    raise Error(
+                        f"--input: got {word!r}; expected NAME=FILE.npy, as the model has {len(model.inputs)} inputs\n"
+                        f"hint: python3 -m malisdk info {args.model}",
+                        Status.INVALID_ARGUMENT,
+                    )
+                name, file = model.inputs[0].name, word
             inputs[name] = _read_array(Path(file))
-        outputs = model.run(inputs, outputs={s.name: np.empty(s.shape, s.dtype) for s in model.outputs})
-        if not isinstance(outputs, dict):
-            outputs = {model.outputs[0].name: outputs}
+        outputs = {spec.name: np.empty(spec.shape, spec.dtype) for spec in model.outputs}
+        model.run(inputs, outputs)
     args.output_dir.mkdir(parents=True, exist_ok=True)
+    used: set[str] = set()
     for name, value in outputs.items():
-        path = args.output_dir / (re.sub(r"[^A-Za-z0-9._-]", "_", name) + ".npy")
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", name)
+        stem = "_" + stem if stem[:1] in ("", ".") else stem
+        while stem in used:
+            stem += "_"
+        used.add(stem)
+        path = args.output_dir / f"{stem}.npy"
         np.save(path, value)
-        print(f"{name}: {value.dtype} {value.shape} -> {path}")
+        print(f"{path}  {value.dtype} {value.shape}")
     return 0
 
 
@@ -120,11 +134,15 @@ def _bench(args: argparse.Namespace) -> int:
             model.run(inputs)
             times_ms.append((time.perf_counter() - begin) * 1e3)
         info = model.info
-        print(f"{info.name} on {info.device} ({info.platform})")
-        print(f"load {(loaded - start) * 1e3:.1f} ms ({info.kernels_from_cache} of {info.kernel_count} kernels from the cache)")
-        print(f"first run {(first - loaded) * 1e3:.1f} ms")
-        low, median, high = np.percentile(times_ms, [0, 50, 95])
-        print(f"{args.runs} runs: min {low:.3f}, median {median:.3f}, p95 {high:.3f} ms; {1e3 / np.mean(times_ms):.1f} a second")
+        low, median, high, most = np.percentile(times_ms, [0, 50, 95, 100])
+        cached = f"{info.kernels_from_cache} of {info.kernel_count} kernels from the cache"
+        print(f"model       {info.name}, {info.dtype}, {info.launch_count} launches")
+        print(f"device      {info.device} ({info.platform})")
+        print(f"load        {(loaded - start) * 1e3:.1f} ms ({cached})")
+        print(f"first run   {(first - loaded) * 1e3:.3f} ms")
+        print(f"latency     min {low:.3f}  median {median:.3f}  p95 {high:.3f}  max {most:.3f} ms  ({args.runs} runs)")
+        print(f"throughput  {1e3 / np.mean(times_ms):.2f} runs/s")
+        print(f"memory      weights {_megabytes(info.weights_bytes)}, arena {_megabytes(info.arena_bytes)}")
         if args.profile:
             print(model.profile())
     return 0
@@ -133,14 +151,28 @@ def _bench(args: argparse.Namespace) -> int:
 def _info(args: argparse.Namespace) -> int:
     with _load(args) as model:
         info = model.info
-        print(f"{info.name}, compiled for {info.target}, {info.dtype} activations")
-        print(f"device {info.device} ({info.platform})")
+        for name in ("model", "target", "dtype", "device", "platform"):
+            print(f"{name:<9} {info.name if name == 'model' else getattr(info, name)}")
         for kind, specs in (("input", model.inputs), ("output", model.outputs)):
             for spec in specs:
-                print(f"{kind} {spec}")
-        print(f"{info.kernel_count} kernels, {info.launch_count} launches")
-        print(f"weights {info.weights_bytes} bytes, arena {info.arena_bytes} bytes")
+                print(f"{kind:<9} '{spec.name}'  {spec.dtype} {spec.shape}")
+        print(f"kernels   {info.kernel_count} ({info.kernels_from_cache} from the cache)")
+        print(f"launches  {info.launch_count}")
+        print(f"weights   {_megabytes(info.weights_bytes)}")
+        print(f"arena     {_megabytes(info.arena_bytes)}")
     return 0
+
+
+def _warmup(args: argparse.Namespace) -> int:
+    with _load(args) as model:
+        info = model.info
+        built = info.kernel_count - info.kernels_from_cache
+        print(f"{info.name} on {info.device}: {built} kernels built, {info.kernels_from_cache} came from the cache")
+    return 0
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.2f} MB"
 
 
 def _smoke(args: argparse.Namespace) -> int:
@@ -149,11 +181,17 @@ def _smoke(args: argparse.Namespace) -> int:
 
 
 def _devices(args: argparse.Namespace) -> int:
-    for device in devices(args.opencl_library):
-        kind = "GPU" if device.is_gpu else "no GPU"
-        half = "fp16" if device.has_fp16 else "no fp16"
-        print(f"{device.name} ({kind}, {device.compute_units} units, {device.global_memory_bytes >> 20} MiB, {half})")
-        print(f"  {device.platform}, {device.version}, driver {device.driver}, work-groups up to {device.max_work_group}")
+    found = devices(args.opencl_library)
+    if not found:
+        raise Error("OpenCL: the library offers no device", Status.NO_DEVICE)
+    for device in found:
+        print(device.name)
+        print(f"  platform       {device.platform}")
+        print(f"  version        {device.version}, driver {device.driver}")
+        print(f"  type           {'GPU' if device.is_gpu else 'CPU or other'}, {device.compute_units} compute units")
+        print(f"  fp16           {'yes' if device.has_fp16 else 'no'}")
+        print(f"  memory         {_megabytes(device.global_memory_bytes)}")
+        print(f"  work-group     at most {device.max_work_group} work-items")
     return 0
 
 

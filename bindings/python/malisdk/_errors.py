@@ -46,7 +46,7 @@ class Error(Exception):
         return from_status, (str(self), self.code)
 
 
-class WrongTensor(Error, ValueError):
+class WrongTensor(Error, ValueError):  # noqa: N818
     """An input or output that is no numpy array, or has another dtype, shape or order in memory than the model's."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping as MappingType
 from types import TracebackType
-from typing import Any, Dict, Iterable, Mapping as NamedArrays, Optional, Tuple, Type, Union
+from typing import Any, Iterable, Union
+from typing import Mapping as NamedArrays
 
 import numpy as np
 
@@ -20,11 +21,11 @@ PathLike = Union[str, bytes, "os.PathLike[Any]"]
 class Mapping:
     """Context manager over the memory of one input or output: `with model.map_input("data") as frame: frame[...] = x`.
 
-    The view is the tensor's own memory, nothing is copied. It is writeable for an input, whose former content is
-    undefined: write all of it. It is read-only for an output. When the block ends the memory goes back to the device and
-    the view becomes an empty array (every extent 0), so that using it late is an error and not a wrong number; copy what
-    you want to keep. Slices made of the view inside the block keep the memory from being freed, even if the model is
-    closed, so a late access cannot crash the process; but what they show after the block is undefined.
+    The view is the tensor's own memory, nothing is copied. For an input it is writeable and shows what was last put in,
+    zeros at first. For an output it is read-only and shows what the last run left. When the block ends the memory goes
+    back to the device and the view becomes an empty array (every extent 0), so that using it late is an error and not a
+    wrong number; copy what you want to keep. Slices made of the view inside the block keep the memory from being freed,
+    even if the model is closed, so a late access cannot crash the process; what they show then is undefined.
 
     While a tensor is mapped, `run` and a second map of it raise `Error` with `Status.BUSY`.
     """
@@ -36,7 +37,7 @@ class Mapping:
         return self._core.__enter__()
 
     def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._core.__exit__(kind, error, trace)
 
@@ -44,15 +45,15 @@ class Mapping:
 class Model:
     """A loaded model with the memory to run it in; made by `malisdk.load`.
 
-    One thread at a time: a second one that enters a running model gets `Error` with `Status.BUSY`. Load the file once per
-    thread to run in parallel. The interpreter lock is free while a model loads and runs. After `close()`, or the end of
-    `with`, only `inputs`, `outputs`, `name`, `device`, `platform` and `closed` may be used.
+    One thread at a time: a second one that enters a running model gets `Error` with `Status.BUSY`. Load the file once
+    per thread to run in parallel. The interpreter lock is free while a model loads and runs. After `close()`, or the
+    end of `with`, only `inputs`, `outputs`, `name`, `device`, `platform` and `closed` may be used.
     """
 
     def __init__(self, core: _core.Model) -> None:
         self._core = core
-        self.inputs: Tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in core.inputs())
-        self.outputs: Tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in core.outputs())
+        self.inputs: tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in core.inputs())
+        self.outputs: tuple[TensorSpec, ...] = tuple(TensorSpec(*spec) for spec in core.outputs())
         info = self.info
         self.name: str = info.name
         self.device: str = info.device
@@ -60,9 +61,9 @@ class Model:
 
     def run(
         self,
-        x: Union[Array, NamedArrays[str, Array], None] = None,
-        outputs: Union[Iterable[str], NamedArrays[str, Array], None] = None,
-    ) -> Union[Array, Dict[str, Array]]:
+        x: Array | NamedArrays[str, Array] | None = None,
+        outputs: Iterable[str] | NamedArrays[str, Array] | None = None,
+    ) -> Array | dict[str, Array]:
         """Runs the model once and waits for it.
 
         x: the array of a model with one input, or a mapping from input names to arrays. Inputs left out keep what was
@@ -77,15 +78,15 @@ class Model:
         self._core.run(self._named(x), results)
         return next(iter(results.values())) if len(self.outputs) == 1 and results else results
 
-    def map_input(self, which: Union[str, int] = 0) -> Mapping:
+    def map_input(self, which: str | int = 0) -> Mapping:
         """The memory of the input of that name or index, to write into; see `Mapping`."""
         return Mapping(self._core.map_input(which))
 
-    def map_output(self, which: Union[str, int] = 0) -> Mapping:
+    def map_output(self, which: str | int = 0) -> Mapping:
         """The memory of the output of that name or index, to read what the last run left; see `Mapping`."""
         return Mapping(self._core.map_output(which))
 
-    def profile(self, x: Union[Array, NamedArrays[str, Array], None] = None) -> Profile:
+    def profile(self, x: Array | NamedArrays[str, Array] | None = None) -> Profile:
         """Times one run launch by launch.
 
         x: as for `run`; without it, the inputs already there, for which the model must have been loaded with
@@ -93,7 +94,10 @@ class Model:
         """
         launches, total_ns = self._core.profile(self._named(x))
         return Profile(
-            (KernelTime(kernel, layer, rule, ns / 1e3, flops, size) for kernel, layer, rule, ns, flops, size in launches),
+            (
+                KernelTime(kernel, layer, rule, ns / 1e3, flops, size)
+                for kernel, layer, rule, ns, flops, size in launches
+            ),
             total_ns / 1e3,
         )
 
@@ -113,7 +117,7 @@ class Model:
         return self
 
     def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
@@ -121,7 +125,7 @@ class Model:
         where = "closed" if self.closed else f"on {self.device}"
         return f"<malisdk.Model {self.name!r} {where}: {_names(self.inputs)} -> {_names(self.outputs)}>"
 
-    def _named(self, x: Union[Array, NamedArrays[str, Array], None]) -> Dict[str, Array]:
+    def _named(self, x: Array | NamedArrays[str, Array] | None) -> dict[str, Array]:
         if x is None:
             return {}
         if isinstance(x, MappingType):
@@ -134,7 +138,7 @@ class Model:
             )
         return {self.inputs[0].name: x}
 
-    def _results(self, outputs: Union[Iterable[str], NamedArrays[str, Array], None]) -> Dict[str, Array]:
+    def _results(self, outputs: Iterable[str] | NamedArrays[str, Array] | None) -> dict[str, Array]:
         if isinstance(outputs, MappingType):
             return dict(outputs)
         specs = {spec.name: spec for spec in self.outputs}
@@ -151,8 +155,8 @@ class Model:
 def load(
     path: PathLike,
     device: str = "auto",
-    cache_dir: Optional[PathLike] = None,
-    opencl_library: Optional[PathLike] = None,
+    cache_dir: PathLike | None = None,
+    opencl_library: PathLike | None = None,
     profile: bool = False,
 ) -> Model:
     """Verifies the .mali file, opens the device, uploads the weights and builds the kernels.
@@ -166,14 +170,14 @@ def load(
     return Model(_core.Model(os.fsencode(path), device, _encoded(cache_dir), _encoded(opencl_library), profile))
 
 
-def devices(opencl_library: Optional[PathLike] = None) -> list[Device]:
+def devices(opencl_library: PathLike | None = None) -> list[Device]:
     """What OpenCL offers on this machine. Raises Error with `Status.NO_OPENCL` where there is no OpenCL library."""
     return [Device(**device) for device in _core.devices(_encoded(opencl_library))]
 
 
-def _encoded(path: Optional[PathLike]) -> Optional[bytes]:
+def _encoded(path: PathLike | None) -> bytes | None:
     return None if path is None else os.fsencode(path)
 
 
-def _names(specs: Tuple[TensorSpec, ...]) -> str:
+def _names(specs: tuple[TensorSpec, ...]) -> str:
     return ", ".join(f"'{spec.name}'" for spec in specs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterable, List, Tuple
+from typing import Iterable, List
 
 import numpy as np
 
@@ -13,7 +13,7 @@ class TensorSpec:
     """An input or output of a model; in memory its elements are in C order, without gaps."""
 
     name: str
-    shape: Tuple[int, ...]
+    shape: tuple[int, ...]
     dtype: np.dtype
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One launch of a profiled run. device_us: microseconds on the device. flops: 2 a multiply-add, 0 if not counted."""
+    """One launch of a profiled run. device_us: microseconds on the device. flops: 2 a multiply-add, or 0."""
 
     kernel: str
     layer: str

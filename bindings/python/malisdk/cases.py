@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Mapping
 
 import numpy as np
 
 from ._errors import Error, Status
 from ._model import Model
 
-_TINY = 1e-30
+_TINY = 1e-12  # an all-zero reference then compares absolutely
 _PPM_MAX_VALUE = 255
 
 
@@ -26,10 +26,10 @@ class Case:
     """One case; arrays by the names of the model's inputs and outputs. top1: index and label of the best class."""
 
     name: str
-    inputs: Dict[str, np.ndarray]
-    expected: Dict[str, np.ndarray]
+    inputs: dict[str, np.ndarray]
+    expected: dict[str, np.ndarray]
     rtol: float
-    top1: Optional[Tuple[int, str]]
+    top1: tuple[int, str] | None
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Result:
     """What became of a case. errors: relative, by output, NaN or infinite where a value is. top1: index and score."""
 
     case: Case
-    errors: Dict[str, float]
-    top1: Optional[Tuple[int, float]]
+    errors: dict[str, float]
+    top1: tuple[int, float] | None
 
     @property
     def passed(self) -> bool:
@@ -49,7 +49,7 @@ class Result:
 def read_ppm(path: Path) -> np.ndarray:
     """Height x width x 3 uint8 RGB pixels of a binary PPM (P6) file."""
     data = Path(path).read_bytes()
-    words: List[bytes] = []
+    words: list[bytes] = []
     at = 0
     while len(words) < 4 and at < len(data):
         if data[at : at + 1] == b"#":
@@ -112,12 +112,13 @@ def load_case(folder: Path) -> Case:
         ((name, stored),) = inputs.items()
         made = load_image(folder / image, folder / "case.json")
         if made.shape != stored.shape or not np.allclose(made, stored, rtol=1e-5, atol=1e-5):
-            raise _refusal(folder / image, "preprocessed image differs from input_0.npy", str(made.shape), str(stored.shape))
+            what = "preprocessed image differs from input_0.npy"
+            raise _refusal(folder / image, what, str(made.shape), f"{stored.shape} with its values")
         inputs[name] = made.astype(stored.dtype, copy=False)
     return case
 
 
-def find_cases(folder: Path) -> List[Path]:
+def find_cases(folder: Path) -> list[Path]:
     """The cases in a folder by name. Raises Error if there are none."""
     found = sorted(path.parent for path in Path(folder).glob("*/case.json"))
     if not found:
@@ -156,26 +157,30 @@ def report(result: Result) -> str:
     case = result.case
     lines = []
     for name, error in result.errors.items():
-        verdict = "ok" if error <= case.rtol else "FAILED"
-        lines.append(f"{case.name:<16} {name:<24} {error:12.3e} {case.rtol:10.1e}  {verdict}")
+        verdict = _verdict(error <= case.rtol)
+        lines.append(f"{case.name:<16} output '{name}'  relative error {error:.3g} (limit {case.rtol:.3g})  {verdict}")
     if case.top1 is not None and result.top1 is not None:
         (index, label), (best, score) = case.top1, result.top1
-        found = f"{label} (class {index})" if best == index else f"class {best}, expected {label} (class {index})"
-        lines.append(f"{case.name:<16} top 1: {found}, score {score:.4f}  {'ok' if best == index else 'FAILED'}")
+        verdict = _verdict(best == index)
+        lines.append(f"{case.name:<16} top-1 is {best} ({score:.4f}), expected {index} ({label})  {verdict}")
     return "\n".join(lines)
 
 
 def smoke(model: Model, folder: Path) -> bool:
-    """Runs all cases of a folder and prints a table. Returns whether every one passed."""
-    print(f"{'case':<16} {'output':<24} {'rel. error':>12} {'limit':>10}")
-    passed = 0
+    """Runs all cases of a folder and prints what came of them. Returns whether every one passed."""
+    print(f"{model.name} on {model.device} ({model.platform})")
     folders = find_cases(folder)
+    passed = 0
     for path in folders:
         result = run_case(model, load_case(path))
         print(report(result), flush=True)
         passed += result.passed
-    print(f"{passed} of {len(folders)} cases passed on {model.device} ({model.platform})")
+    print(f"{passed} of {len(folders)} cases passed")
     return passed == len(folders)
+
+
+def _verdict(passed: bool) -> str:
+    return "ok" if passed else "WRONG"
 
 
 def _refusal(what: object, problem: str, got: str, expected: str) -> Error:

@@ -29,7 +29,8 @@ def main():
         return 1
     models = [args.model] if args.model else sorted((SDK / "models").glob("*.mali"))
     if len(models) != 1:
-        print("error: {}: {} models; expected one, or its path as argument".format(SDK / "models", len(models)), file=sys.stderr)
+        text = "error: {}: {} models; expected one, or its path as argument"
+        print(text.format(SDK / "models", len(models)), file=sys.stderr)
         return 1
     try:
         with malisdk.load(models[0], device=args.device) as model:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-
 from malisdk_pipeline import container
 from malisdk_pipeline.plan import Buffer, Kernel, Launch, Place, Plan, TensorSpec
 
@@ -29,7 +28,8 @@ __kernel void copy_bytes(__global const uchar* x, __global uchar* y) {
 }
 """
 SUM_AND_DIFFERENCE = """__attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void sum_and_difference(__global const float* a, __global const float* b, __global float* s, __global float* d) {
+__kernel void sum_and_difference(__global const float* a, __global const float* b, __global float* s,
+                                 __global float* d) {
   int i = get_global_id(0);
   s[i] = a[i] + b[i];
   d[i] = a[i] - b[i];
@@ -46,7 +46,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def malisdk():
-    return pytest.importorskip("malisdk", reason="the host build of the malisdk wheel is not installed: ./dev scons host-wheel")
+    return pytest.importorskip(
+        "malisdk", reason="the host build of the malisdk wheel is not installed: ./dev scons host-wheel"
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -131,7 +131,9 @@ def test_map_output_before_any_run_is_refused(malisdk, double_model) -> None:
 @pytest.mark.parametrize("which", ["z", "", 1, -1, 2**70, None, 0.0, True, b"x"])
 def test_map_of_unknown_tensor_is_refused(malisdk, double_model, which) -> None:
     with malisdk.load(double_model) as model:
-        with pytest.raises(malisdk.Error, match=r"model: no such input, got .*; expected 'x' or an index below 1") as caught:
+        with pytest.raises(
+            malisdk.Error, match=r"model: no such input, got .*; expected 'x' or an index below 1"
+        ) as caught:
             model.map_input(which)
         assert caught.value.code == malisdk.Status.INVALID_ARGUMENT
 

@@ -43,7 +43,7 @@ def test_errors_survive_pickling_and_copying(malisdk, code: int) -> None:
         assert type(again) is type(error) and str(again) == "text" and again.code == code
 
 
-def load_fails(malisdk, status: str, path, **options) -> str:
+def load_fails(malisdk, status: str, path, **options: object) -> str:
     with pytest.raises(malisdk.Error) as caught:
         malisdk.load(path, **options)
     assert caught.value.status == status
@@ -118,9 +118,7 @@ def test_no_opencl_is_an_error_and_the_process_lives(malisdk, double_model, tmp_
 
 def test_no_platform_is_an_error(malisdk, double_model, tmp_path) -> None:
     script = (
-        "import malisdk, sys\n"
-        "try:\n    malisdk.load(sys.argv[1])\n"
-        "except malisdk.Error as e:\n    print(e.status)\n"
+        "import malisdk, sys\ntry:\n    malisdk.load(sys.argv[1])\nexcept malisdk.Error as e:\n    print(e.status)\n"
     )
     env = {**os.environ, "OCL_ICD_VENDORS": str(tmp_path)}
     done = subprocess.run(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from malisdk_pipeline.plan import DTYPES
 
 SHAPE = (1, 3, 8, 8)
 X = np.arange(192, dtype=np.float32).reshape(SHAPE)
@@ -123,9 +124,7 @@ def test_run_into_own_array(malisdk, double_model) -> None:
             model.run(X, outputs={"y": np.zeros(SHAPE)})
 
 
-@pytest.mark.parametrize(
-    "dtype", "float32 float16 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool".split()
-)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_passes_unchanged(malisdk, copy_model, dtype: str) -> None:
     rng = np.random.default_rng(0)
     shape = (2, 3, 5)
