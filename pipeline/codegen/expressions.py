@@ -97,7 +97,7 @@ class ExpressionPrinter:
             place = f"{self._array(buffer)}[{self.text(index)}]"
             return [f"{place} = {self.text(value)};"]
         if int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
-            if self._aligned(index.base, lanes) and buffer in self.pointers:
+            if lanes != 3 and self._aligned(index.base, lanes) and buffer in self.pointers:
                 return [f"{self._vector_place(buffer, index.base, lanes, const=False)} = {self.text(value)};"]
             base = self._print_in(index.base, _PLUS)
             return [f"vstore{lanes}({self.text(value)}, 0, {self._array(buffer)} + {base});"]
@@ -209,6 +209,8 @@ class ExpressionPrinter:
                 return self._lane(e.args[0], i)
         if isinstance(e, ir.Shuffle) and len(e.vectors) == 1:
             return self._lane(e.vectors[0], int(e.indices[i]))
+        if self._needs_lanes(e, data_type(e)) or data_type(e).lanes not in VECTOR_WIDTHS:
+            raise ScheduleError(f"a kernel holds a vector that OpenCL C cannot say, got {type(e).__name__}: {e}")
         text, level = self._print(e)
         return f"{text if level == _ATOM else f'({text})'}.s{LANES[i]}"
 
@@ -221,6 +223,9 @@ class ExpressionPrinter:
     def _aligned(self, base: Any, lanes: int) -> bool:
         known = self._analyzer.modular_set(base)
         return int(known.coeff) % lanes == 0 and int(known.base) % lanes == 0
+
+    def _whole_vectors(self, buffer: Any) -> bool:
+        return buffer in self.pointers and int(buffer.ty.shape[0]) % 4 == 0
 
     def _vector_place(self, buffer: Any, base: Any, lanes: int, *, const: bool) -> str:
         name = type_name(f"{buffer.ty.dtype}x{lanes}", memory=True)
@@ -237,7 +242,10 @@ class ExpressionPrinter:
             assert access is not None
             return r.access(access[0] * element_lanes, access[1] * element_lanes), _ATOM
         if isinstance(index, ir.Ramp):
-            if self._aligned(index.base, dtype.lanes) and e.source in self.pointers:
+            if dtype.lanes == 3 and self._aligned(index.base, 4) and self._whole_vectors(e.source):
+                # three channels of a padded vector: one 128-bit load instead of three scalar ones
+                return f"({self._vector_place(e.source, index.base, 4, const=True)}).s012", _ATOM
+            if dtype.lanes != 3 and self._aligned(index.base, dtype.lanes) and e.source in self.pointers:
                 return self._vector_place(e.source, index.base, dtype.lanes, const=True), _UNARY
             base = self._print_in(index.base, _PLUS)
             return f"vload{dtype.lanes}(0, {self._array(e.source)} + {base})", _ATOM

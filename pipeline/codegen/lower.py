@@ -96,7 +96,7 @@ def lower(func: tirx.PrimFunc, name: str, target: tvm.target.Target) -> LoweredF
         device = {
             k: next(iter(finish(tvm.IRModule({k: f})).functions.values())) for k, f in device.items()
         }
-    except tvm.error.TVMError as e:
+    except RuntimeError as e:
         raise ScheduleError(f"{name}: TVM cannot lower the scheduled function\n{str(e).strip().splitlines()[-1]}") from e
     host = module[name]
     positions: dict[Any, int] = {param: i for i, param in enumerate(host.params)}

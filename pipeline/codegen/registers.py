@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.ir.prim.expr import IntImm, Ramp
 
 LANES = "0123456789abcdef"
-VECTOR_WIDTHS = (2, 4, 8, 16)
+VECTOR_WIDTHS = (2, 3, 4, 8, 16)
 
 
 @dataclass(frozen=True, kw_only=True)

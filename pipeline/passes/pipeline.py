@@ -6,6 +6,8 @@ import tvm
 from tvm import relax
 
 from ..targets import TargetSpec
+from .fold_constants import FoldConstants
+from .nchw4c import ToNCHW4c
 
 
 def lowering(target: TargetSpec, dtype: str, dump: Callable[[str, tvm.IRModule], None] | None = None) -> tvm.transform.Pass:
@@ -28,7 +30,11 @@ def lowering(target: TargetSpec, dtype: str, dump: Callable[[str, tvm.IRModule],
             # operators of the network
             t.DecomposeOpsForInference(),
             t.CanonicalizeBindings(),
+            FoldConstants(),
             *phase("imported"),
+            # NCHW -> NCHW4c, a rule for each convolution, weights packed
+            ToNCHW4c(),
+            *phase("blocked"),
             # operators -> tensor programs
             t.LegalizeOps(),
             *phase("legalized"),

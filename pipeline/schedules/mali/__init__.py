@@ -1,6 +1,10 @@
 """Rules for Mali Midgard GPUs, in the order in which they are asked."""
 
 from ..base import Rule
+from .conv2d_1x1 import Conv2d1x1
+from .conv2d_direct import Conv2dDirect
+from .dense import Dense
+from .depthwise_conv2d import DepthwiseConv2d
 from .generic import Generic
 
-RULES: tuple[Rule, ...] = (Generic(),)
+RULES: tuple[Rule, ...] = (Conv2d1x1(), Conv2dDirect(), DepthwiseConv2d(), Dense(), Generic())

@@ -1,0 +1,109 @@
+"""Pointwise conv2d (1x1, stride 1, no pad) in NCHW4c: a register-tiled matrix product over all pixels of an image."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+
+from ...targets import TargetSpec
+from ..base import anchor_of
+from ..facts import Conv2dFacts, blocks_of
+from .conv2d_direct import Conv2dDirect
+from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, pick_width, unroll_copies
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """Pixels and blocks of four output channels that a work-item computes."""
+
+    pixels: int
+    blocks: int
+
+
+class Conv2d1x1:
+    """out[n, o, p, :] = sum over i, c of data[n, i, p, c] * weight[o, i, c, :], p over all H W pixels.
+
+    Shapes: data (N, I/4, H, W, 4), weight (O/4, I/4, 1, 1, 4, 4).
+    """
+
+    name = "conv2d_1x1"
+
+    @staticmethod
+    def config(facts: Conv2dFacts) -> Tile:
+        # 4 pixels x 8 channels: 8 sums, 4 data and 2 weight vectors are 14 of 16 registers; 12 loads serve 32 mads
+        pixels = pick_width(facts.out_height * facts.out_width, 4)
+        blocks = 2 if blocks_of(facts.out_channels) % 2 == 0 and pixels <= 4 else 1
+        if blocks == 1:
+            pixels = pick_width(facts.out_height * facts.out_width, 7)
+        return Tile(pixels=pixels, blocks=blocks)
+
+    pack_weight = staticmethod(Conv2dDirect.pack_weight)
+
+    @classmethod
+    def compute(cls, facts: Conv2dFacts, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        tile = cls.config(facts)
+        out_blocks, in_blocks, _, _, lanes, _ = (int(d) for d in weight.shape)
+        real = facts.in_height * facts.in_width
+        pixels = -(-real // tile.pixels) * tile.pixels
+        width = facts.in_width
+
+        def pixel(n: Any, i: Any, p: Any, c: Any) -> Any:
+            value = data[n, i, p // width, p % width, c]
+            if pixels == real:
+                return value
+            return tirx.if_then_else(p < real, value, tirx.const(0, data.dtype))
+
+        column = te.compute((facts.batch, in_blocks, pixels, LANES), pixel, name="data_column")
+        i = te.reduce_axis((0, in_blocks), "i")
+        c = te.reduce_axis((0, lanes), "c")
+        sums = te.compute(
+            (facts.batch, out_blocks, pixels, LANES),
+            lambda n, o, p, v: te.sum(
+                column[n, i, p, c].astype("float32") * weight[o, i, 0, 0, c, v].astype("float32"), axis=[i, c]
+            ),
+            name="conv2d",
+            attrs=anchor_attributes(cls.name, pixels=tile.pixels, blocks=tile.blocks),
+        )
+        return crop(sums, facts, facts.dtype)
+
+    def match(self, func: tirx.PrimFunc) -> Tile | None:
+        anchor = anchor_of(func)
+        if anchor is None or anchor[1]["malisdk.rule"] != self.name:
+            return None
+        return Tile(pixels=int(anchor[1]["malisdk.pixels"]), blocks=int(anchor[1]["malisdk.blocks"]))
+
+    def apply(self, sch: Schedule, facts: Tile, target: TargetSpec) -> str:
+        # 1. sums in registers, epilogue in one block whose rows and columns are one axis of pixels
+        last = fuse_epilogue(sch, "conv2d")
+        width = int(sch.get(last).writes[0].source.ty.shape[3])
+        sch.transform_block_layout(last, lambda n, o, y, x, v: (n, o, y * width + x, v))
+        n, o, p, v = sch.get_loops(last)
+        # 2. a work-item computes `pixels` pixels of `blocks` channel blocks
+        p_tile, pi = sch.split(p, [None, facts.pixels])
+        o_tile, oi = sch.split(o, [None, facts.blocks])
+        sch.reorder(n, o_tile, p_tile, oi, pi, v)
+        item = bind_tile(sch, p_tile, o_tile, n, target)
+        sch.unroll(oi)
+        sch.unroll(pi)
+        sch.vectorize(v)
+        # 3. one block of input channels a round; its data stays, weights pass through one channel at a time
+        sums = sch.get_sblock("conv2d")
+        sch.compute_at(sums, item, preserve_unit_loops=True)
+        depth = len(sch.get_loops(last)) - 3
+        sn, so, sp, sv, i, c = sch.get_loops(sums)[depth:]
+        sch.reorder(i, c, sn, so, sp, sv)
+        column = sch.get_sblock("data_column")
+        weight = sch.cache_read(sums, 1, "local")
+        sch.set_scope(column, 0, "local")
+        sch.compute_at(column, i, preserve_unit_loops=False)
+        sch.compute_at(weight, c, preserve_unit_loops=False)
+        unroll_copies(sch, column, depth + 1)
+        unroll_copies(sch, weight, depth + 2)
+        for loop in (c, so, sp):
+            sch.unroll(loop)
+        sch.vectorize(sv)
+        sch.decompose_reduction(sums, i)
+        return f"conv2d_nchw4c_1x1_{facts.pixels}x{facts.blocks * LANES}"
+
+

@@ -1,0 +1,98 @@
+"""Depthwise conv2d (one filter a channel) in NCHW4c: rows of pixels in registers, four channels at a time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+
+from ...targets import TargetSpec
+from ..base import anchor_of, extent
+from ..facts import Conv2dFacts, blocks_of
+from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, padded_input, pick_width, unroll_copies
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """Pixels of a row that a work-item computes."""
+
+    width: int
+
+
+class DepthwiseConv2d:
+    """out[n, b, y, x, :] = sum over ky, kx of data[n, b, y s + ky d - p, x s + kx d - p, :] * weight[b, ky, kx, :].
+
+    Shapes: data (N, C/4, H, W, 4), weight (C/4, KH, KW, 4).
+    """
+
+    name = "depthwise_conv2d"
+
+    @staticmethod
+    def config(facts: Conv2dFacts) -> Tile:
+        # 4 sums and a row of up to 8 data vectors (5x5) leave room for the weights of a kernel row
+        return Tile(width=pick_width(facts.out_width, 4))
+
+    @staticmethod
+    def pack_weight(weight: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """(C, 1, KH, KW) to (C/4, KH, KW, 4), zeros in the padding channels."""
+        c, _, kh, kw = weight.shape
+        padded = np.zeros((blocks_of(c) * LANES, kh, kw), weight.dtype)
+        padded[:c] = weight[:, 0]
+        return np.ascontiguousarray(padded.reshape(-1, LANES, kh, kw).transpose(0, 2, 3, 1))
+
+    @classmethod
+    def compute(cls, facts: Conv2dFacts, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        tile = cls.config(facts)
+        width = -(-facts.out_width // tile.width) * tile.width
+        row = padded_input(data, facts, width)
+        blocks, kh, kw, _ = (int(d) for d in weight.shape)
+        ky = te.reduce_axis((0, kh), "ky")
+        kx = te.reduce_axis((0, kw), "kx")
+        (sy, sx), (dy, dx) = facts.stride, facts.dilation
+        sums = te.compute(
+            (facts.batch, blocks, facts.out_height, width, LANES),
+            lambda n, b, y, x, v: te.sum(
+                row[n, b, y * sy + ky * dy, x * sx + kx * dx, v].astype("float32")
+                * weight[b, ky, kx, v].astype("float32"),
+                axis=[ky, kx],
+            ),
+            name="conv2d",
+            attrs=anchor_attributes(cls.name, width=tile.width),
+        )
+        return crop(sums, facts, facts.dtype)
+
+    def match(self, func: tirx.PrimFunc) -> Tile | None:
+        anchor = anchor_of(func)
+        if anchor is None or anchor[1]["malisdk.rule"] != self.name:
+            return None
+        return Tile(width=int(anchor[1]["malisdk.width"]))
+
+    def apply(self, sch: Schedule, facts: Tile, target: TargetSpec) -> str:
+        # 1. sums in registers, epilogue in one block
+        last = fuse_epilogue(sch, "conv2d")
+        n, b, y, x, v = sch.get_loops(last)
+        # 2. a work-item computes `width` pixels of one channel block
+        x_tile, xi = sch.split(x, [None, facts.width])
+        sch.reorder(n, b, y, x_tile, xi, v)
+        item = bind_tile(sch, x_tile, y, sch.fuse(n, b), target)
+        sch.unroll(xi)
+        sch.vectorize(v)
+        # 3. one row of data for all kernel columns, one weight vector at a time
+        sums = sch.get_sblock("conv2d")
+        sch.compute_at(sums, item, preserve_unit_loops=True)
+        depth = len(sch.get_loops(last)) - 2
+        sn, sb, sy, sx, sv, ky, kx = sch.get_loops(sums)[depth:]
+        sch.reorder(ky, kx, sn, sb, sy, sx, sv)
+        row = sch.get_sblock("data_row")
+        weight = sch.cache_read(sums, 1, "local")
+        sch.set_scope(row, 0, "local")
+        sch.compute_at(row, ky, preserve_unit_loops=False)
+        sch.compute_at(weight, kx, preserve_unit_loops=False)
+        unroll_copies(sch, row, depth + 1)
+        unroll_copies(sch, weight, depth + 2)
+        for loop in (kx, sx):
+            sch.unroll(loop)
+        sch.vectorize(sv)
+        sch.decompose_reduction(sums, ky)
+        return f"depthwise_conv2d_nchw4c_{extent(sch, ky)}x{extent(sch, kx)}_{facts.width}x{LANES}"
