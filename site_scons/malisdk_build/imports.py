@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,14 +10,19 @@ from pathlib import Path
 
 # A module that calls one of these loads by name what no reader can see: everything in its folder counts then.
 _DYNAMIC_CALLS = frozenset({"__import__", "import_module", "iter_modules", "walk_packages"})
+_CONSTANT = re.compile(r"__\w+__|[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Imports:
-    """What one file imports, at module level and inside functions. Names are dotted and absolute."""
+    """What one file imports, at module level and inside functions. Names are dotted and absolute.
+
+    constants: packages of which only constants, such as __version__, are taken: none of their functions can run.
+    """
 
     modules: frozenset[str]
     at_module_level: frozenset[str]
+    constants: frozenset[str]
     dynamic: bool
 
 
@@ -53,15 +59,20 @@ class ImportGraph:
             raise SourceSyntaxError(f"{path}:{e.lineno}: syntax error: {e.msg}") from e
         base = module if path.name == "__init__.py" else module.rpartition(".")[0]
         everywhere: set[str] = set()
-        for node in _running_code(tree, into_functions=True):
-            everywhere |= self._imported(node, base)
         at_module_level: set[str] = set()
+        constants: set[str] = set()
+        for node in _running_code(tree, into_functions=True):
+            everywhere |= self._imported(node, base, constants)
         for node in _running_code(tree, into_functions=False):
-            at_module_level |= self._imported(node, base)
-        dynamic = any(_called_name(node) in _DYNAMIC_CALLS for node in ast.walk(tree))
-        return Imports(modules=frozenset(everywhere), at_module_level=frozenset(at_module_level), dynamic=dynamic)
+            at_module_level |= self._imported(node, base, set())
+        return Imports(
+            modules=frozenset(everywhere),
+            at_module_level=frozenset(at_module_level),
+            constants=frozenset(constants),
+            dynamic=any(_called_name(node) in _DYNAMIC_CALLS for node in ast.walk(tree)),
+        )
 
-    def _imported(self, node: ast.AST, base: str) -> set[str]:
+    def _imported(self, node: ast.AST, base: str, constants: set[str]) -> set[str]:
         if isinstance(node, ast.Import):
             return {alias.name for alias in node.names}
         if not isinstance(node, ast.ImportFrom):
@@ -71,31 +82,35 @@ class ImportGraph:
             parts = base.split(".")
             origin = ".".join(parts[: len(parts) - node.level + 1] + ([origin] if origin else []))
         # `from package import name`: the name may be a module of the package or something inside it.
-        submodules = {f"{origin}.{alias.name}" for alias in node.names}
-        return {origin} | (submodules & self.modules.keys())
+        modules = {f"{origin}.{alias.name}" for alias in node.names} & self.modules.keys()
+        inside = [alias.name for alias in node.names if f"{origin}.{alias.name}" not in modules]
+        if inside and all(_CONSTANT.fullmatch(name) for name in inside):
+            constants.add(origin)
+            return modules
+        return modules | {origin} if inside else modules
 
     def closure(self, roots: Iterable[str | Path], *, enumerates: frozenset[str] = frozenset()) -> Closure:
         """All files that the roots (module names, or files outside the package) can load, data files beside them too.
 
         enumerates: modules whose loading by name is not followed, because the caller names what they load.
         """
-        todo: list[tuple[str, Path]] = [
-            (root, self.modules[root]) if isinstance(root, str) else (root.stem, root) for root in roots
-        ]
-        seen: set[Path] = set()
+        todo = [(r, self.modules[r], True) if isinstance(r, str) else (r.stem, r, True) for r in roots]
+        seen: dict[Path, bool] = {}
         foreign: set[str] = set()
         while todo:
-            module, path = todo.pop()
-            if path in seen:
+            module, path, functions = todo.pop()
+            if path in seen and (seen[path] or not functions):
                 continue
-            seen.add(path)
+            seen[path] = functions
             found = self.imports(path, module)
-            names = set(found.modules)
+            # A package that is only on the way to one of its modules runs no function of its own.
+            names = dict.fromkeys(found.modules if functions else found.at_module_level, True)
+            names |= dict.fromkeys(found.constants - names.keys(), False)
             if module in self.modules:
-                names.add(module)
+                names.setdefault(module, functions)
                 if found.dynamic and module not in enumerates:
-                    names |= {n for n, p in self.modules.items() if p.is_relative_to(path.parent)}
-            for name in names:
+                    names |= dict.fromkeys((n for n, p in self.modules.items() if p.is_relative_to(path.parent)), True)
+            for name, runs in names.items():
                 if name.partition(".")[0] != self.package:
                     foreign.add(name.partition(".")[0])
                     continue
@@ -103,11 +118,11 @@ class ImportGraph:
                 for depth in range(1, len(parts) + 1):
                     prefix = ".".join(parts[:depth])
                     if prefix in self.modules:
-                        todo.append((prefix, self.modules[prefix]))
+                        todo.append((prefix, self.modules[prefix], runs and depth == len(parts)))
         packages = {path.parent for path in seen if path.is_relative_to(self.folder)}
         data = {file for folder in packages for file in _data_files(folder)}
         foreign -= sys.stdlib_module_names
-        return Closure(files=tuple(sorted(seen | data)), foreign=tuple(sorted(foreign)))
+        return Closure(files=tuple(sorted(seen.keys() | data)), foreign=tuple(sorted(foreign)))
 
 
 def _running_code(tree: ast.AST, *, into_functions: bool) -> Iterator[ast.AST]:

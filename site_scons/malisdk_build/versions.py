@@ -10,7 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 # Import name -> distribution, where they differ.
-_DISTRIBUTIONS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "elftools": "pyelftools", "PIL": "pillow"}
+_DISTRIBUTIONS = {
+    "tvm": "apache-tvm",
+    "tvm_ffi": "apache-tvm-ffi",
+    "elftools": "pyelftools",
+    "PIL": "pillow",
+    "google": "protobuf",
+}
 
 
 class Versions:
