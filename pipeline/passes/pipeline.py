@@ -7,6 +7,7 @@ from tvm import relax
 
 from ..targets import TargetSpec
 from .fold_constants import FoldConstants
+from .mark_anchors import MarkAnchors
 from .nchw4c import ToNCHW4c
 
 
@@ -34,12 +35,14 @@ def lowering(target: TargetSpec, dtype: str, dump: Callable[[str, tvm.IRModule],
             *phase("imported"),
             # NCHW -> NCHW4c, a rule for each convolution, weights packed
             ToNCHW4c(),
+            t.CanonicalizeBindings(),
             *phase("blocked"),
             # operators -> tensor programs
             t.LegalizeOps(),
             *phase("legalized"),
             # tensor programs -> kernels
             t.AnnotateTIROpPattern(),
+            MarkAnchors(),
             t.FuseOps(),
             t.FuseTIR(),
             t.DeadCodeElimination(["main"]),

@@ -13,6 +13,7 @@ from ..errors import ScheduleError
 from ..targets import TargetSpec
 
 ANCHOR = "malisdk.rule"  # block annotation: the rule that wrote this block
+MULTIPLY_ADDS = "malisdk.multiply_adds"  # of the whole operator, on the same block
 
 
 class Rule(Protocol):

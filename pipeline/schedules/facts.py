@@ -30,6 +30,11 @@ class Conv2dFacts:
         return (self.in_width + self.pad[1] + self.pad[3] - span) // self.stride[1] + 1
 
     @property
+    def multiply_adds(self) -> int:
+        taps = self.kernel[0] * self.kernel[1] * (self.in_channels // self.groups)
+        return self.batch * self.out_channels * self.out_height * self.out_width * taps
+
+    @property
     def is_depthwise(self) -> bool:
         return self.groups == self.in_channels == self.out_channels and self.groups > 1
 

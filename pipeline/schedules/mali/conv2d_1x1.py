@@ -63,7 +63,7 @@ class Conv2d1x1:
                 column[n, i, p, c].astype("float32") * weight[o, i, 0, 0, c, v].astype("float32"), axis=[i, c]
             ),
             name="conv2d",
-            attrs=anchor_attributes(cls.name, pixels=tile.pixels, blocks=tile.blocks),
+            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, pixels=tile.pixels, blocks=tile.blocks),
         )
         return crop(sums, facts, facts.dtype)
 

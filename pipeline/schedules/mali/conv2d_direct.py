@@ -64,7 +64,7 @@ class Conv2dDirect:
                 axis=[i, ky, kx, c],
             ),
             name="conv2d",
-            attrs=anchor_attributes(cls.name, width=tile.width, blocks=tile.blocks),
+            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, width=tile.width, blocks=tile.blocks),
         )
         return crop(sums, facts, facts.dtype)
 

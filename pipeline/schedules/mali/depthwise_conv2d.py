@@ -58,7 +58,7 @@ class DepthwiseConv2d:
                 axis=[ky, kx],
             ),
             name="conv2d",
-            attrs=anchor_attributes(cls.name, width=tile.width),
+            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, width=tile.width),
         )
         return crop(sums, facts, facts.dtype)
 

@@ -66,22 +66,44 @@ def _bind(sch: Schedule, name: str, kinds: str, epilogue: str | None, target: Ta
     reduced = [loop for loop, kind in zip(loops, kinds, strict=True) if kind != "S"]
     if not spatial:
         spatial = [sch.add_unit_loop(reduced[0] if reduced else block)]
-    lanes = target.vector_lanes if not reduced and _whole_vectors(sch, block, target) else 1
+    if reduced:
+        _bind_reduction(sch, block, spatial, reduced, epilogue, target)
+        return
+    lanes = target.vector_lanes if _whole_vectors(sch, block, target) else 1
     items = math.prod(extent(sch, loop) for loop in spatial) // lanes
-    sch.reorder(*spatial, *reduced)
     factors = [None, _group(items, target.max_work_group)]
     outer, inner, *vector = sch.split(sch.fuse(*spatial), [*factors, lanes] if lanes > 1 else factors)
     for loop in vector:
         sch.vectorize(loop)
     sch.bind(outer, "blockIdx.x")
     sch.bind(inner, "threadIdx.x")
-    if not reduced:
-        return
+
+
+def _bind_reduction(
+    sch: Schedule, block: Any, spatial: list[Any], reduced: list[Any], epilogue: str | None, target: TargetSpec
+) -> None:
+    # the channels of a pixel in NCHW4c are one vector
+    shape = [int(d) for d in sch.get(block).writes[0].source.ty.shape]
+    blocked = len(shape) == 5 and shape[-1] == target.vector_lanes and extent(sch, spatial[-1]) == shape[-1]
+    vector = spatial.pop() if blocked and len(spatial) > 1 else None
+    items = math.prod(extent(sch, loop) for loop in spatial)
+    sch.reorder(*spatial, *reduced)
+    outer, inner = sch.split(sch.fuse(*spatial), [None, _group(items, target.max_work_group)])
+    if vector is not None:
+        sch.reorder(outer, inner, *reduced, vector)
+        sch.vectorize(vector)
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
+    result = None
     if epilogue is not None:
         sch.set_scope(block, 0, "local")
-        sch.reverse_compute_at(sch.get_sblock(epilogue), inner, preserve_unit_loops=True)
+        result = sch.get_sblock(epilogue)
     elif len(sch.get(block).writes) == 1:
-        sch.reverse_compute_at(sch.cache_write(block, 0, "local"), inner, preserve_unit_loops=True)
+        result = sch.cache_write(block, 0, "local")
+    if result is not None:
+        sch.reverse_compute_at(result, inner, preserve_unit_loops=True)
+        if vector is not None:
+            sch.vectorize(sch.get_loops(result)[-1])
     sch.decompose_reduction(block, reduced[0])
 
 
