@@ -119,7 +119,7 @@ class SshDevice(Session):
             return self._shell(script, timeout_s=timeout_s)
         except DeviceTimeoutError as e:
             kill = (
-                f"pid=$(cat {pid_file}) && {{ kill -KILL -- -$pid || kill -KILL $pid; }} 2>/dev/null; rm -f {pid_file}"
+                f"pid=$(cat {pid_file}) && {{ kill -s KILL -- -$pid || kill -s KILL $pid; }} 2>/dev/null; rm -f {pid_file}"
             )
             with contextlib.suppress(DeviceError):
                 self._shell(kill, timeout_s=_SMALL_TIMEOUT_S)
