@@ -11,7 +11,7 @@ namespace malisdk {
 namespace {
 
 constexpr size_t kChunkBytes = 256u << 10;  // stays in the L2 cache between hashing and copying
-constexpr uint64_t kWeightAlignment = 64;   // at least a cache line, whatever the device allows
+constexpr uint64_t kWeightAlignment = 128;  // Mali's and pocl's; at least this, whatever the device says
 
 uint64_t align_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) / alignment * alignment; }
 

@@ -75,10 +75,6 @@ uint32_t match_tensor(const std::vector<malisdk_tensor_spec>& specs, const malis
          names_of(specs).c_str());
   }
   const malisdk_tensor_spec& spec = specs[index];
-  if (tensor.data == nullptr) {
-    fail(MALISDK_INVALID_ARGUMENT, "%s '%s': no data, got NULL; expected %" PRIu64 " bytes", kind, spec.name,
-         spec.size_bytes);
-  }
   const bool same_type = tensor.dtype == spec.dtype && tensor.rank == spec.rank;
   if (!same_type || std::memcmp(tensor.shape, spec.shape, sizeof(int64_t) * spec.rank) != 0) {
     fail(MALISDK_WRONG_TENSOR, "%s '%s': wrong tensor, got %s; expected %s", kind, spec.name,
@@ -88,6 +84,10 @@ uint32_t match_tensor(const std::vector<malisdk_tensor_spec>& specs, const malis
   if (tensor.size_bytes != spec.size_bytes) {
     fail(MALISDK_WRONG_TENSOR, "%s '%s': wrong size, got %" PRIu64 " bytes; expected %" PRIu64 " for %s", kind, spec.name,
          tensor.size_bytes, spec.size_bytes, describe(spec.dtype, spec.rank, spec.shape).c_str());
+  }
+  if (tensor.data == nullptr) {
+    fail(MALISDK_INVALID_ARGUMENT, "%s '%s': no data, got NULL; expected %" PRIu64 " bytes", kind, spec.name,
+         spec.size_bytes);
   }
   return index;
 }

@@ -212,8 +212,9 @@ Array read_npy(const std::string& path) {
 
   const uint64_t have = file.size() - header_at - header_bytes;
   uint64_t expected = malisdk_dtype_bytes(array.dtype);
+  if (std::count(array.shape.begin(), array.shape.end(), 0) > 0) expected = 0;
   for (const int64_t extent : array.shape) {
-    if (extent != 0 && expected > have / static_cast<uint64_t>(extent)) {
+    if (expected != 0 && expected > have / static_cast<uint64_t>(extent)) {
       throw FileError(path + ": truncated, got " + std::to_string(have) + " bytes for " + array.describe());
     }
     expected *= static_cast<uint64_t>(extent);
