@@ -220,7 +220,9 @@ class Assembler:
                 weights[buffer] = len(buffers)
             else:
                 index = t.index if t.place is not Place.ARENA else 0
-                buffer = Buffer(place=t.place, index=index, offset=offset_of.get(t, 0), size_bytes=t.size_bytes)
+                # OpenCL has no buffers of size zero, which an empty tensor would want
+                size_bytes = max(t.size_bytes, 1)
+                buffer = Buffer(place=t.place, index=index, offset=offset_of.get(t, 0), size_bytes=size_bytes)
             number[t] = len(buffers)
             buffers.append(buffer)
         return Plan(

@@ -72,6 +72,8 @@ class ExpressionPrinter:
         self.registers = registers
         self.pointers: dict[Any, str] = {}
         self.scalars_used: set[str] = set()
+        # half appears in memory only: core OpenCL converts on load and store, no cl_khr_fp16 needed
+        self.half_in_memory_only = False
 
     def bind(self, variable: Any, text: str) -> None:
         self._variables[variable] = text
@@ -93,6 +95,8 @@ class ExpressionPrinter:
             first = access[0] * element_lanes
             return [f"{r.access(first, max(lanes, access[1]))} = {self.text(value)};"]
         index = indices[0]
+        if self.half_in_memory_only and str(buffer.ty.dtype) == "float16":
+            return self._store_half(buffer, index, value.value)
         if not isinstance(index, ir.Ramp):
             place = f"{self._array(buffer)}[{self.text(index)}]"
             return [f"{place} = {self.text(value)};"]
@@ -102,14 +106,32 @@ class ExpressionPrinter:
             base = self._print_in(index.base, _PLUS)
             return [f"vstore{lanes}({self.text(value)}, 0, {self._array(buffer)} + {base});"]
         lanes_of_index = [self._lane(index, i) for i in range(lanes)]
-        return [
-            f"{self._array(buffer)}[{place}] = {self._lane(value, i)};" for i, place in enumerate(lanes_of_index)
-        ]
+        return [f"{self._array(buffer)}[{place}] = {self._lane(value, i)};" for i, place in enumerate(lanes_of_index)]
+
+    def _store_half(self, buffer: Any, index: Any, single: Any) -> list[str]:
+        pointer = self.pointers[buffer]
+        lanes = data_type(single).lanes
+        if lanes == 1:
+            return [f"vstore_half({self.text(single)}, {self.text(index)}, {pointer});"]
+        if isinstance(index, ir.Ramp) and int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
+            return [f"vstore_half{lanes}({self.text(single)}, 0, {pointer} + {self._print_in(index.base, _PLUS)});"]
+        return [f"vstore_half({self._lane(single, i)}, {self._lane(index, i)}, {pointer});" for i in range(lanes)]
+
+    def _load_half(self, load: Any) -> str:
+        pointer, index, lanes = self.pointers[load.source], load.indices[0], data_type(load).lanes
+        if lanes == 1:
+            return f"vload_half({self.text(index)}, {pointer})"
+        if isinstance(index, ir.Ramp) and int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
+            return f"vload_half{lanes}(0, {pointer} + {self._print_in(index.base, _PLUS)})"
+        each = ", ".join(f"vload_half({self._lane(index, i)}, {pointer})" for i in range(lanes))
+        return f"({type_name(f'float32x{lanes}')})({each})"
 
     # --- printing with precedence
 
     def _print(self, e: Any) -> tuple[str, int]:
         dtype = data_type(e)
+        if self.half_in_memory_only and isinstance(e, ir.Cast) and scalar_name(data_type(e.value)) == "float16":
+            return self._load_half(e.value), _ATOM
         self.scalars_used.add(type_name(scalar_name(dtype)))
         if dtype.lanes > 1 and (dtype.lanes not in VECTOR_WIDTHS or self._needs_lanes(e, dtype)):
             lanes = ", ".join(self._lane(e, i) for i in range(dtype.lanes))
@@ -188,8 +210,12 @@ class ExpressionPrinter:
             function = "min" if isinstance(e, ir.Min) else "max"
             return f"{function}({self._lane(e.a, i)}, {self._lane(e.b, i)})"
         if isinstance(e, ir.Select):
-            return f"(({self._lane(e.condition, i)}) ? ({self._lane(e.true_value, i)}) : ({self._lane(e.false_value, i)}))"
+            return (
+                f"(({self._lane(e.condition, i)}) ? ({self._lane(e.true_value, i)}) : ({self._lane(e.false_value, i)}))"
+            )
         if isinstance(e, ir.Cast):
+            if self.half_in_memory_only and scalar_name(data_type(e.value)) == "float16":
+                return f"vload_half({self._lane(e.value.indices[0], i)}, {self.pointers[e.value.source]})"
             if scalar == "bool":
                 return f"(({self._lane(e.value, i)}) != 0)"
             return f"({type_name(scalar)})({self._lane(e.value, i)})"

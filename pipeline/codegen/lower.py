@@ -87,17 +87,13 @@ def lower(func: tirx.PrimFunc, name: str, target: tvm.target.Target) -> LoweredF
     try:
         module = tirx.transform.BindTarget(target)(module)
         module = tvm.ir.transform.Sequential(device_passes())(module)
-        device = {
-            gv.name_hint: f
-            for gv, f in module.functions.items()
-            if int(f.attrs.get("calling_conv", 0)) == 2
-        }
+        device = {gv.name_hint: f for gv, f in module.functions.items() if int(f.attrs.get("calling_conv", 0)) == 2}
         finish = tvm.ir.transform.Sequential([s_tir.transform.StmtSimplify(), tirx.transform.LowerIntrin()])
-        device = {
-            k: next(iter(finish(tvm.IRModule({k: f})).functions.values())) for k, f in device.items()
-        }
+        device = {k: next(iter(finish(tvm.IRModule({k: f})).functions.values())) for k, f in device.items()}
     except RuntimeError as e:
-        raise ScheduleError(f"{name}: TVM cannot lower the scheduled function\n{str(e).strip().splitlines()[-1]}") from e
+        raise ScheduleError(
+            f"{name}: TVM cannot lower the scheduled function\n{str(e).strip().splitlines()[-1]}"
+        ) from e
     host = module[name]
     positions: dict[Any, int] = {param: i for i, param in enumerate(host.params)}
     scratch: list[int] = []

@@ -25,7 +25,11 @@ class Names:
     def fresh(self, wish: str) -> str:
         """An identifier like `wish` that nobody else got."""
         name = re.sub(r"\W", "_", wish, flags=re.ASCII) or "v"
-        if name[0].isdigit() or name.startswith("__") or re.fullmatch(r"(u?(char|short|int|long)|float|half|double)\d+", name):
+        if (
+            name[0].isdigit()
+            or name.startswith("__")
+            or re.fullmatch(r"(u?(char|short|int|long)|float|half|double)\d+", name)
+        ):
             name = "v" + name
         if name in _RESERVED:
             name += "_"

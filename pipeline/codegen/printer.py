@@ -11,6 +11,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import sym, tirx
+from tvm.ir.prim.expr import Cast
 
 from ..errors import ScheduleError
 from .expressions import ExpressionPrinter
@@ -41,6 +42,8 @@ class _KernelPrinter:
         registers = plan_registers(func.body, private)
         self._e = ExpressionPrinter(self._names, self._analyzer, registers)
 
+        self._e.half_in_memory_only = _half_in_memory_only(func.body, private)
+
     def text(self, local_size: tuple[int, int, int]) -> str:
         self._statement(self._func.body)
         body = "\n".join(self._lines)
@@ -50,7 +53,8 @@ class _KernelPrinter:
             element = type_name(_element(p), memory=True)
             parameters.append(f"{qualifier}__global {element}* restrict {name}")
         head = ""
-        if "half" in self._e.scalars_used or any(_element(p) == "float16" for p in self._pointers):
+        halves = "half" in self._e.scalars_used or any(_element(p) == "float16" for p in self._pointers)
+        if halves and not self._e.half_in_memory_only:
             head += "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
         if "double" in self._e.scalars_used or any(_element(p) == "float64" for p in self._pointers):
             head += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
@@ -154,9 +158,7 @@ class _KernelPrinter:
 
 
 def _collect_private(body: tirx.Stmt, found: dict[Any, str], names: Names) -> None:
-    tvm_ffi.structural_walk(
-        body, (tirx.AllocBuffer, lambda s: found.__setitem__(s.buffer, names.fresh(s.buffer.name)))
-    )
+    tvm_ffi.structural_walk(body, (tirx.AllocBuffer, lambda s: found.__setitem__(s.buffer, names.fresh(s.buffer.name))))
 
 
 def _parameter_name(p: Any) -> str:
@@ -165,3 +167,24 @@ def _parameter_name(p: Any) -> str:
 
 def _element(p: Any) -> str:
     return str(p.ty.element_type)
+
+
+def _half_in_memory_only(body: tirx.Stmt, private: dict[Any, str]) -> bool:
+    """Whether every half is loaded straight into a float, or stored straight from one."""
+    nodes: list[Any] = []
+    tvm_ffi.structural_walk(body, ((tvm.ir.Expr, tirx.BufferStore), nodes.append))
+    halves = direct = 0
+    for node in nodes:
+        if isinstance(node, tirx.BufferStore):
+            value = node.value
+            if isinstance(value, Cast) and _is_half(value) and not _is_half(value.value):
+                direct += node.buffer not in private
+        else:
+            halves += _is_half(node)
+            if isinstance(node, Cast) and isinstance(node.value, tvm.ir.TensorLoad) and _is_half(node.value):
+                direct += node.value.source not in private and str(node.ty).startswith("float32")
+    return halves > 0 and halves == direct
+
+
+def _is_half(e: Any) -> bool:
+    return str(getattr(e, "ty", "")).startswith("float16")

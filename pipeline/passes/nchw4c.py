@@ -23,7 +23,19 @@ LANES = 4
 
 # Elementwise operators that map finite numbers to finite numbers, so that the padding lanes of a channel count that is
 # no multiple of four stay finite and later meet zero weights.
-_UNARY = ("nn.relu", "nn.relu6", "clip", "sigmoid", "tanh", "nn.leakyrelu", "nn.silu", "negative", "abs", "nn.gelu")
+_UNARY = (
+    "nn.relu",
+    "nn.relu6",
+    "clip",
+    "sigmoid",
+    "tanh",
+    "nn.leakyrelu",
+    "nn.silu",
+    "negative",
+    "abs",
+    "nn.gelu",
+    "astype",
+)
 _BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
 _POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 
@@ -143,7 +155,7 @@ class _Blocking(Rewriter):
             pad=(pad[0], pad[1], pad[2], pad[3]),
             dilation=(int(a.dilation[0]), int(a.dilation[1])),
             groups=int(a.groups),
-            dtype=str(call.ty.dtype),
+            dtype=str(weight.dtype),
         )
         rule: Any
         if facts.is_depthwise:
@@ -156,9 +168,7 @@ class _Blocking(Rewriter):
         if data is None:
             return None
         packed = relax.const(rule.pack_weight(weight))
-        expr = self.bb.emit_te(
-            lambda d, w: rule.compute(facts, d, w), data.expr, packed, primfunc_name_hint=rule.name
-        )
+        expr = self.bb.emit_te(lambda d, w: rule.compute(facts, d, w), data.expr, packed, primfunc_name_hint=rule.name)
         return _Blocked(expr=expr, channels=facts.out_channels)
 
     def _pool(self, call: Any) -> _Blocked | None:

@@ -9,9 +9,12 @@ from ..targets import TargetSpec
 from .fold_constants import FoldConstants
 from .mark_anchors import MarkAnchors
 from .nchw4c import ToNCHW4c
+from .precision import SetPrecision
 
 
-def lowering(target: TargetSpec, dtype: str, dump: Callable[[str, tvm.IRModule], None] | None = None) -> tvm.transform.Pass:
+def lowering(
+    target: TargetSpec, dtype: str, dump: Callable[[str, tvm.IRModule], None] | None = None
+) -> tvm.transform.Pass:
     """The list of passes; `dump` gets the module after each phase."""
     t = relax.transform
 
@@ -33,6 +36,7 @@ def lowering(target: TargetSpec, dtype: str, dump: Callable[[str, tvm.IRModule],
             t.CanonicalizeBindings(),
             FoldConstants(),
             *phase("imported"),
+            SetPrecision(dtype),
             # NCHW -> NCHW4c, a rule for each convolution, weights packed
             ToNCHW4c(),
             t.CanonicalizeBindings(),

@@ -52,7 +52,7 @@ class Rewriter:
 
 
 def operator_name(call: Any) -> str:
-    """"nn.conv2d" for a call of relax.nn.conv2d; the empty string for anything that is no operator."""
+    """ "nn.conv2d" for a call of relax.nn.conv2d; the empty string for anything that is no operator."""
     return str(getattr(call.op, "name", "")).removeprefix("relax.")
 
 

@@ -10,7 +10,7 @@ from ...targets import TargetSpec
 from ..base import anchor_of
 from ..facts import Conv2dFacts, blocks_of
 from .conv2d_direct import Conv2dDirect
-from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, pick_width, unroll_copies
+from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, pick_width, unroll_copies, weight_vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,21 +49,22 @@ class Conv2d1x1:
         width = facts.in_width
 
         def pixel(n: Any, i: Any, p: Any, c: Any) -> Any:
-            value = data[n, i, p // width, p % width, c]
+            value = data[n, i, p // width, p % width, c].astype("float32")
             if pixels == real:
                 return value
-            return tirx.if_then_else(p < real, value, tirx.const(0, data.dtype))
+            return tirx.if_then_else(p < real, value, tirx.const(0, "float32"))
 
         column = te.compute((facts.batch, in_blocks, pixels, LANES), pixel, name="data_column")
         i = te.reduce_axis((0, in_blocks), "i")
         c = te.reduce_axis((0, lanes), "c")
+        vector = weight_vectors(weight)
         sums = te.compute(
             (facts.batch, out_blocks, pixels, LANES),
-            lambda n, o, p, v: te.sum(
-                column[n, i, p, c].astype("float32") * weight[o, i, 0, 0, c, v].astype("float32"), axis=[i, c]
-            ),
+            lambda n, o, p, v: te.sum(column[n, i, p, c] * vector[o, i, 0, 0, c, v], axis=[i, c]),
             name="conv2d",
-            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, pixels=tile.pixels, blocks=tile.blocks),
+            attrs=anchor_attributes(
+                cls.name, multiply_adds=facts.multiply_adds, pixels=tile.pixels, blocks=tile.blocks
+            ),
         )
         return crop(sums, facts, facts.dtype)
 
@@ -94,7 +95,8 @@ class Conv2d1x1:
         sn, so, sp, sv, i, c = sch.get_loops(sums)[depth:]
         sch.reorder(i, c, sn, so, sp, sv)
         column = sch.get_sblock("data_column")
-        weight = sch.cache_read(sums, 1, "local")
+        weight = sch.get_sblock("weight_vector")
+        sch.set_scope(weight, 0, "local")
         sch.set_scope(column, 0, "local")
         sch.compute_at(column, i, preserve_unit_loops=False)
         sch.compute_at(weight, c, preserve_unit_loops=False)
@@ -105,5 +107,3 @@ class Conv2d1x1:
         sch.vectorize(sv)
         sch.decompose_reduction(sums, i)
         return f"conv2d_nchw4c_1x1_{facts.pixels}x{facts.blocks * LANES}"
-
-

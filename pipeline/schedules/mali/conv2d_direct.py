@@ -10,7 +10,17 @@ from tvm.s_tir import Schedule
 from ...targets import TargetSpec
 from ..base import anchor_of, extent
 from ..facts import Conv2dFacts, blocks_of
-from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, padded_input, pick_width, unroll_copies
+from .tiles import (
+    LANES,
+    anchor_attributes,
+    bind_tile,
+    crop,
+    fuse_epilogue,
+    padded_input,
+    pick_width,
+    unroll_copies,
+    weight_vectors,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +66,11 @@ class Conv2dDirect:
         kx = te.reduce_axis((0, kw), "kx")
         c = te.reduce_axis((0, lanes), "c")
         (sy, sx), (dy, dx) = facts.stride, facts.dilation
+        vector = weight_vectors(weight)
         sums = te.compute(
             (facts.batch, out_blocks, facts.out_height, width, LANES),
             lambda n, o, y, x, v: te.sum(
-                row[n, i, y * sy + ky * dy, x * sx + kx * dx, c].astype("float32")
-                * weight[o, i, ky, kx, c, v].astype("float32"),
+                row[n, i, y * sy + ky * dy, x * sx + kx * dx, c] * vector[o, i, ky, kx, c, v],
                 axis=[i, ky, kx, c],
             ),
             name="conv2d",
@@ -94,7 +104,8 @@ class Conv2dDirect:
         sch.reorder(i, ky, kx, c, sn, so, sy, sx, sv)
         # 4. one row of data for all kernel columns; one weight vector at a time
         row = sch.get_sblock("data_row")
-        weight = sch.cache_read(sums, 1, "local")
+        weight = sch.get_sblock("weight_vector")
+        sch.set_scope(weight, 0, "local")
         sch.set_scope(row, 0, "local")
         sch.compute_at(row, ky, preserve_unit_loops=False)
         sch.compute_at(weight, c, preserve_unit_loops=False)

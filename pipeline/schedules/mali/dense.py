@@ -67,9 +67,7 @@ class Dense:
                 data[r, s * length + k].astype("float32") * weight[b, s * length + k, v].astype("float32"), axis=k
             ),
             name="dense",
-            attrs=anchor_attributes(
-                cls.name, multiply_adds=facts.rows * facts.reduced * facts.columns, parts=parts
-            ),
+            attrs=anchor_attributes(cls.name, multiply_adds=facts.rows * facts.reduced * facts.columns, parts=parts),
         )
         s = te.reduce_axis((0, parts), "s")
         total = te.compute(

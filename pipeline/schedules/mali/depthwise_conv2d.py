@@ -10,7 +10,17 @@ from tvm.s_tir import Schedule
 from ...targets import TargetSpec
 from ..base import anchor_of, extent
 from ..facts import Conv2dFacts, blocks_of
-from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, padded_input, pick_width, unroll_copies
+from .tiles import (
+    LANES,
+    anchor_attributes,
+    bind_tile,
+    crop,
+    fuse_epilogue,
+    padded_input,
+    pick_width,
+    unroll_copies,
+    weight_vectors,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +60,11 @@ class DepthwiseConv2d:
         ky = te.reduce_axis((0, kh), "ky")
         kx = te.reduce_axis((0, kw), "kx")
         (sy, sx), (dy, dx) = facts.stride, facts.dilation
+        vector = weight_vectors(weight)
         sums = te.compute(
             (facts.batch, blocks, facts.out_height, width, LANES),
             lambda n, b, y, x, v: te.sum(
-                row[n, b, y * sy + ky * dy, x * sx + kx * dx, v].astype("float32")
-                * weight[b, ky, kx, v].astype("float32"),
+                row[n, b, y * sy + ky * dy, x * sx + kx * dx, v] * vector[b, ky, kx, v],
                 axis=[ky, kx],
             ),
             name="conv2d",
@@ -85,7 +95,8 @@ class DepthwiseConv2d:
         sn, sb, sy, sx, sv, ky, kx = sch.get_loops(sums)[depth:]
         sch.reorder(ky, kx, sn, sb, sy, sx, sv)
         row = sch.get_sblock("data_row")
-        weight = sch.cache_read(sums, 1, "local")
+        weight = sch.get_sblock("weight_vector")
+        sch.set_scope(weight, 0, "local")
         sch.set_scope(row, 0, "local")
         sch.compute_at(row, ky, preserve_unit_loops=False)
         sch.compute_at(weight, kx, preserve_unit_loops=False)

@@ -125,5 +125,3 @@ def _whole_vectors(sch: Schedule, block: Any, target: TargetSpec) -> bool:
 
 def _base(name: str) -> str:
     return name.removeprefix("T_").rstrip("0123456789_") or name
-
-

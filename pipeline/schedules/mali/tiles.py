@@ -44,12 +44,17 @@ def padded_input(data: te.Tensor, facts: Conv2dFacts, out_width: int) -> te.Tens
             conditions.append(x >= left)
         if columns > w + left:
             conditions.append(x < w + left)
-        pixel = data[b, ch, y - top, x - left, lane]
+        pixel = data[b, ch, y - top, x - left, lane].astype("float32")
         if not conditions:
             return pixel
-        return tirx.if_then_else(tirx.all(*conditions), pixel, tirx.const(0, data.dtype))
+        return tirx.if_then_else(tirx.all(*conditions), pixel, tirx.const(0, "float32"))
 
     return te.compute((n, c, rows, columns, v), value, name="data_row")
+
+
+def weight_vectors(weight: te.Tensor) -> te.Tensor:
+    """The weights in float, as a stage that the schedule computes in registers."""
+    return te.compute(weight.shape, lambda *i: weight[i].astype("float32"), name="weight_vector")
 
 
 def crop(sums: te.Tensor, facts: Conv2dFacts, dtype: str) -> te.Tensor:
