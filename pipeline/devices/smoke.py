@@ -6,7 +6,7 @@ its limit, and the expected class.
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .. import log
@@ -17,17 +17,9 @@ from .sdk_archive import SdkArchive, SmokeCase
 _ARCHIVE = "sdk.tar.gz"
 _SITE = "python-site"
 
-# One line an output: the C++ command's, then smoke.py's; their groups: case, output, relative error.
-_ERROR_LINES = (
-    re.compile(r"^(\S+)\s+output '(.*)'\s+relative error (\S+) "),
-    re.compile(r"^(\S+)\s+(\S.*?)\s+(\d\S*e[+-]\d+|inf|nan)\s+\S+\s+(?:ok|FAILED)$"),
-)
-# One line for the class: the C++ command's, then smoke.py's two.
-_CLASS_LINES = (
-    re.compile(r"^(\S+)\s+top-1 is (\d+),"),
-    re.compile(r"^(\S+)\s+top 1: class (\d+), expected "),
-    re.compile(r"^(\S+)\s+top 1: .* \(class (\d+)\), score "),
-)
+# How both programs report an output (case, output, relative error) and the class of a case (case, class found).
+_ERROR_LINE = re.compile(r"^(\S+)\s+output '(.*)'\s+relative error (\S+) ")
+_CLASS_LINE = re.compile(r"^(\S+)\s+top-1 is (\d+)\b")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,14 +170,11 @@ def _outcome(case: SmokeCase, errors: Mapping[tuple[str, str], float], classes: 
 
 def _parse(output: str) -> tuple[dict[tuple[str, str], float], dict[str, int]]:
     """Relative error by (case, output), and class found by case."""
-    errors = {(m[1], m[2]): float(m[3]) for m in _matches(_ERROR_LINES, output)}
-    classes = {m[1]: int(m[2]) for m in _matches(_CLASS_LINES, output)}
-    return errors, classes
-
-
-def _matches(patterns: tuple[re.Pattern[str], ...], output: str) -> Iterator[re.Match[str]]:
+    errors: dict[tuple[str, str], float] = {}
+    classes: dict[str, int] = {}
     for line in output.splitlines():
-        for pattern in patterns:
-            if match := pattern.match(line):
-                yield match
-                break
+        if found := _ERROR_LINE.match(line):
+            errors[found[1], found[2]] = float(found[3])
+        elif found := _CLASS_LINE.match(line):
+            classes[found[1]] = int(found[2])
+    return errors, classes

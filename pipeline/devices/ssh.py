@@ -118,9 +118,8 @@ class SshDevice(Session):
         try:
             return self._shell(script, timeout_s=timeout_s)
         except DeviceTimeoutError as e:
-            kill = (
-                f"pid=$(cat {pid_file}) && {{ kill -s KILL -- -$pid || kill -s KILL $pid; }} 2>/dev/null; rm -f {pid_file}"
-            )
+            # Some shells' kill takes a group only after -s.
+            kill = f"pid=$(cat {pid_file}) && {{ kill -s KILL -- -$pid || kill -s KILL $pid; }}; rm -f {pid_file}"
             with contextlib.suppress(DeviceError):
                 self._shell(kill, timeout_s=_SMALL_TIMEOUT_S)
             what = f"{self.name}: `{shlex.join(argv)}` still running after {timeout_s:.0f} s; it was killed"
