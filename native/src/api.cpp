@@ -56,7 +56,8 @@ Options read_options(const Options* given, const char* name) {
   // No struct of ours will ever be a page long; a larger size is an uninitialised one.
   bool is_known = given->struct_size <= 4096;
   for (size_t i = sizeof options; is_known && i < given->struct_size; ++i) is_known = bytes[i] == 0;
-  if (!is_known) fail(MALISDK_INVALID_ARGUMENT, "%s: sets an option that this version of the library does not know", name);
+  if (!is_known)
+    fail(MALISDK_INVALID_ARGUMENT, "%s: sets an option that this version of the library does not know", name);
   return options;
 }
 
@@ -76,7 +77,8 @@ const char* keep(const std::string& text) {
   return texts.insert(text).first->c_str();
 }
 
-void get_spec(const std::vector<malisdk_tensor_spec>& specs, uint32_t index, malisdk_tensor_spec& spec, const char* kind) {
+void get_spec(const std::vector<malisdk_tensor_spec>& specs, uint32_t index, malisdk_tensor_spec& spec,
+              const char* kind) {
   if (index >= specs.size()) {
     fail(MALISDK_INVALID_ARGUMENT, "%s: no such index, got %u; expected less than %zu", kind, index, specs.size());
   }
@@ -110,10 +112,12 @@ const char* malisdk_last_error(void) { return malisdk::last_error(); }
 
 const char* malisdk_status_name(malisdk_status status) {
   static constexpr const char* kNames[] = {
-      "MALISDK_OK",           "MALISDK_INVALID_ARGUMENT", "MALISDK_FILE_NOT_FOUND",   "MALISDK_FOREIGN_FILE",
-      "MALISDK_DAMAGED_FILE", "MALISDK_VERSION_MISMATCH", "MALISDK_NO_OPENCL",        "MALISDK_NO_DEVICE",
-      "MALISDK_UNSUPPORTED",  "MALISDK_BUILD_FAILED",     "MALISDK_OUT_OF_RESOURCES", "MALISDK_OUT_OF_MEMORY",
-      "MALISDK_DEVICE_ERROR", "MALISDK_WRONG_TENSOR",     "MALISDK_BUSY",             "MALISDK_INTERNAL",
+      "MALISDK_OK",           "MALISDK_INVALID_ARGUMENT", "MALISDK_FILE_NOT_FOUND",
+      "MALISDK_FOREIGN_FILE", "MALISDK_DAMAGED_FILE",     "MALISDK_VERSION_MISMATCH",
+      "MALISDK_NO_OPENCL",    "MALISDK_NO_DEVICE",        "MALISDK_UNSUPPORTED",
+      "MALISDK_BUILD_FAILED", "MALISDK_OUT_OF_RESOURCES", "MALISDK_OUT_OF_MEMORY",
+      "MALISDK_DEVICE_ERROR", "MALISDK_WRONG_TENSOR",     "MALISDK_BUSY",
+      "MALISDK_INTERNAL",
   };
   const auto index = static_cast<uint32_t>(status);
   return index < sizeof kNames / sizeof kNames[0] ? kNames[index] : "unknown status";
@@ -138,15 +142,9 @@ malisdk_status malisdk_device_info_get(const char* opencl_library, uint32_t inde
       fail(MALISDK_INVALID_ARGUMENT, "device: no such index, got %u; expected less than %zu", index, devices.size());
     }
     const malisdk::Device& device = devices[index];
-    result = {keep(device.platform_name),
-              keep(device.name),
-              keep(device.version),
-              keep(device.driver),
-              device.is_gpu ? 1u : 0u,
-              device.has_fp16 ? 1u : 0u,
-              device.compute_units,
-              device.global_memory_bytes,
-              device.max_work_group};
+    result = {keep(device.platform_name), keep(device.name),          keep(device.version),
+              keep(device.driver),        device.is_gpu ? 1u : 0u,    device.has_fp16 ? 1u : 0u,
+              device.compute_units,       device.global_memory_bytes, device.max_work_group};
   });
 }
 

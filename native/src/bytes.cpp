@@ -33,8 +33,7 @@ const uint8_t* FileSource::view(uint64_t offset, size_t size_bytes, std::vector<
   scratch.resize(size_bytes);
   size_t done = 0;
   while (done < size_bytes) {
-    const ssize_t got =
-        pread(descriptor_, scratch.data() + done, size_bytes - done, static_cast<off_t>(offset + done));
+    const ssize_t got = pread(descriptor_, scratch.data() + done, size_bytes - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(MALISDK_FILE_NOT_FOUND, "%s: cannot be read: %s", name().c_str(), std::strerror(errno));
     if (got == 0) fail(MALISDK_DAMAGED_FILE, "%s: became shorter while it was read", name().c_str());

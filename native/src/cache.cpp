@@ -19,7 +19,8 @@ namespace {
 constexpr uint64_t kMagic = 0x31454843414D4C4Bull;
 constexpr uint64_t kMaxEntryBytes = 256u << 20;
 
-// In front of every entry; then the key and the binary. The key stands in full, so equal hashes cannot mix two programs.
+// In front of every entry; then the key and the binary. The key stands in full, so equal hashes cannot mix two
+// programs.
 struct EntryHeader {
   uint64_t magic;
   uint64_t key_bytes;

@@ -35,7 +35,8 @@ static_assert(sizeof(Header) == 64, "the header's layout is part of the format")
 
 [[noreturn]] void fail_version(const ByteSource& source, const char* what, uint32_t got, uint32_t expected) {
   fail(MALISDK_VERSION_MISMATCH,
-       "%s: made for another version, got %s %u; expected %u\nhint: compile the model again, or install the runtime that "
+       "%s: made for another version, got %s %u; expected %u\nhint: compile the model again, or install the runtime "
+       "that "
        "belongs to the compiler",
        source.name().c_str(), what, got, expected);
 }
@@ -47,8 +48,9 @@ Header read_header(const ByteSource& source) {
   const uint64_t have = source.size_bytes() < sizeof header ? source.size_bytes() : sizeof header;
   if (have > 0) std::memcpy(&header, source.view(0, static_cast<size_t>(have), scratch), static_cast<size_t>(have));
   if (have < sizeof kMagic || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
-    fail(MALISDK_FOREIGN_FILE, "%s: not a .mali file, got %" PRIu64 " bytes of something else; expected a compiled model",
-         name, source.size_bytes());
+    fail(MALISDK_FOREIGN_FILE,
+         "%s: not a .mali file, got %" PRIu64 " bytes of something else; expected a compiled model", name,
+         source.size_bytes());
   }
   if (have < sizeof header) {
     fail(MALISDK_DAMAGED_FILE, "%s: damaged, got %" PRIu64 " bytes; expected at least 64", name, source.size_bytes());
@@ -67,8 +69,9 @@ Header read_header(const ByteSource& source) {
   const bool plan_fits = header.plan_offset == sizeof header && header.plan_bytes >= 8 &&
                          header.plan_bytes <= kMaxPlanBytes && header.plan_bytes <= header.file_bytes - sizeof header;
   if (!plan_fits) {
-    fail(MALISDK_DAMAGED_FILE, "%s: damaged, got a plan of %" PRIu64 " bytes at %" PRIu64 "; expected it at 64, inside the file",
-         name, header.plan_bytes, header.plan_offset);
+    fail(MALISDK_DAMAGED_FILE,
+         "%s: damaged, got a plan of %" PRIu64 " bytes at %" PRIu64 "; expected it at 64, inside the file", name,
+         header.plan_bytes, header.plan_offset);
   }
   return header;
 }
@@ -127,6 +130,7 @@ std::string Container::read_sources(const ByteSource& source) const {
   std::vector<uint8_t> scratch;
   const auto size_bytes = static_cast<size_t>(sources_.size_bytes);
   const auto* bytes = reinterpret_cast<const char*>(source.view(sources_.offset, size_bytes, scratch));
+  if (size_bytes == 0) bytes = "";
   if (hash64(bytes, size_bytes) != sources_.hash) {
     fail(MALISDK_DAMAGED_FILE, "%s: damaged, the kernel sources do not match their hash", source.name().c_str());
   }

@@ -35,8 +35,8 @@ struct Slice {
 
 Buffer allocate(const OpenCl& cl, cl_context context, const Device& device, uint64_t size_bytes, const char* what) {
   if (size_bytes > device.max_allocation_bytes || size_bytes > SIZE_MAX) {
-    fail(MALISDK_UNSUPPORTED, "%s: too large for %s, got %" PRIu64 " bytes; expected at most %" PRIu64 " in one piece", what,
-         device.name.c_str(), size_bytes, device.max_allocation_bytes);
+    fail(MALISDK_UNSUPPORTED, "%s: too large for %s, got %" PRIu64 " bytes; expected at most %" PRIu64 " in one piece",
+         what, device.name.c_str(), size_bytes, device.max_allocation_bytes);
   }
   cl_int code = CL_SUCCESS;
   // ALLOC_HOST_PTR is the one kind that Mali maps without copying.
@@ -97,8 +97,8 @@ Weights::Weights(const OpenCl& cl, cl_context context, const Device& device, con
   std::vector<std::unique_ptr<Mapping>> mappings;
   for (const uint64_t size_bytes : slab_bytes) {
     slabs_.push_back(allocate(cl, context, device, size_bytes, "weights"));
-    mappings.push_back(std::make_unique<Mapping>(cl, queue.get(), slabs_.back().get(), CL_MAP_WRITE_INVALIDATE_REGION,
-                                                 size_bytes));
+    mappings.push_back(
+        std::make_unique<Mapping>(cl, queue.get(), slabs_.back().get(), CL_MAP_WRITE_INVALIDATE_REGION, size_bytes));
   }
 
   StreamHash hash;
@@ -113,8 +113,8 @@ Weights::Weights(const OpenCl& cl, cl_context context, const Device& device, con
       const Slice& slice = slices[next];
       const uint64_t begin = std::max(done, slice.file_offset);
       const uint64_t end = std::min(chunk_end, slice.file_offset + slice.size_bytes);
-      std::memcpy(mappings[slice.slab]->data() + slice.slab_offset + (begin - slice.file_offset), chunk + (begin - done),
-                  static_cast<size_t>(end - begin));
+      std::memcpy(mappings[slice.slab]->data() + slice.slab_offset + (begin - slice.file_offset),
+                  chunk + (begin - done), static_cast<size_t>(end - begin));
       if (end < slice.file_offset + slice.size_bytes) break;
       ++next;
     }

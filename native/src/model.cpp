@@ -28,8 +28,9 @@ BuiltKernels build(const OpenCl& cl, cl_context context, const Device& device, c
   const std::string text = container.read_sources(source);
   std::vector<KernelSource> sources;
   for (const plan::Kernel* kernel : *container.plan().kernels()) {
-    sources.push_back({kernel->name()->str(), std::string_view(text).substr(static_cast<size_t>(kernel->source_offset()),
-                                                                            static_cast<size_t>(kernel->source_bytes()))});
+    sources.push_back(
+        {kernel->name()->str(), std::string_view(text).substr(static_cast<size_t>(kernel->source_offset()),
+                                                              static_cast<size_t>(kernel->source_bytes()))});
   }
   return build_kernels(cl, context, device, sources, BinaryCache(cache_dir));
 }
@@ -59,17 +60,20 @@ void Model::check_device() const {
   const char* name = device_.name.c_str();
   if (plan().needs_fp16() && !device_.has_fp16) {
     const bool is_rusticl = device_.platform_name.find("rusticl") != std::string::npos;
-    fail(MALISDK_UNSUPPORTED, "%s: has no cl_khr_fp16, which this model needs; expected a device with half precision\nhint: %s",
-         name, is_rusticl ? "set RUSTICL_FEATURES=fp16 in the environment" : "compile the model with --dtype float32");
+    fail(MALISDK_UNSUPPORTED,
+         "%s: has no cl_khr_fp16, which this model needs; expected a device with half precision\nhint: %s", name,
+         is_rusticl ? "set RUSTICL_FEATURES=fp16 in the environment" : "compile the model with --dtype float32");
   }
   if (plan().needs_fp64() && !device_.has_fp64) {
-    fail(MALISDK_UNSUPPORTED, "%s: has no cl_khr_fp64, which this model needs; expected a device with double precision", name);
+    fail(MALISDK_UNSUPPORTED, "%s: has no cl_khr_fp64, which this model needs; expected a device with double precision",
+         name);
   }
   uint64_t needed_bytes = weights_bytes() + plan().arena_bytes();
   for (const auto& spec : inputs_) needed_bytes += spec.size_bytes;
   for (const auto& spec : outputs_) needed_bytes += spec.size_bytes;
   if (needed_bytes > device_.global_memory_bytes) {
-    fail(MALISDK_UNSUPPORTED, "%s: too little memory, got %" PRIu64 " bytes; expected at least %" PRIu64 " for this model", name,
+    fail(MALISDK_UNSUPPORTED,
+         "%s: too little memory, got %" PRIu64 " bytes; expected at least %" PRIu64 " for this model", name,
          device_.global_memory_bytes, needed_bytes);
   }
 }
@@ -85,25 +89,29 @@ void Model::check_kernels() const {
     const uint64_t group = uint64_t{local_size.Get(0)} * local_size.Get(1) * local_size.Get(2);
 
     size_t allowed = 0;
-    check_cl(cl_->clGetKernelWorkGroupInfo(built, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof allowed, &allowed, nullptr),
-             "clGetKernelWorkGroupInfo");
+    check_cl(
+        cl_->clGetKernelWorkGroupInfo(built, device_.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof allowed, &allowed, nullptr),
+        "clGetKernelWorkGroupInfo");
     if (group > allowed) {
-      fail(MALISDK_UNSUPPORTED, "kernel '%s': its work-group does not fit %s, got %s; expected at most %zu work-items", name,
-           device_.name.c_str(), local_text.c_str(), allowed);
+      fail(MALISDK_UNSUPPORTED, "kernel '%s': its work-group does not fit %s, got %s; expected at most %zu work-items",
+           name, device_.name.c_str(), local_text.c_str(), allowed);
     }
     for (uint32_t axis = 0; axis < 3; ++axis) {
       if (local_size.Get(axis) > device_.max_work_items[axis]) {
-        fail(MALISDK_UNSUPPORTED, "kernel '%s': its work-group does not fit %s, got %s; expected at most %zu in dimension %u",
-             name, device_.name.c_str(), local_text.c_str(), device_.max_work_items[axis], axis);
+        fail(MALISDK_UNSUPPORTED,
+             "kernel '%s': its work-group does not fit %s, got %s; expected at most %zu in dimension %u", name,
+             device_.name.c_str(), local_text.c_str(), device_.max_work_items[axis], axis);
       }
     }
     size_t required[3] = {0, 0, 0};
-    check_cl(cl_->clGetKernelWorkGroupInfo(built, device_.id, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof required, required,
-                                           nullptr),
+    check_cl(cl_->clGetKernelWorkGroupInfo(built, device_.id, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof required,
+                                           required, nullptr),
              "clGetKernelWorkGroupInfo");
-    const bool same = required[0] == local_size.Get(0) && required[1] == local_size.Get(1) && required[2] == local_size.Get(2);
+    const bool same =
+        required[0] == local_size.Get(0) && required[1] == local_size.Get(1) && required[2] == local_size.Get(2);
     if (required[0] != 0 && !same) {
-      fail(MALISDK_DAMAGED_FILE, "kernel '%s': damaged, the plan says work-group %s; expected the source's own %zux%zux%zu", name,
+      fail(MALISDK_DAMAGED_FILE,
+           "kernel '%s': damaged, the plan says work-group %s; expected the source's own %zux%zux%zu", name,
            local_text.c_str(), required[0], required[1], required[2]);
     }
     cl_uint count = 0;
@@ -113,7 +121,8 @@ void Model::check_kernels() const {
   for (const plan::Launch* launch : *plan().launches()) {
     if (launch->buffers()->size() != arguments[launch->kernel()]) {
       fail(MALISDK_DAMAGED_FILE, "kernel '%s': damaged, the plan gives it %u arguments; expected %u",
-           plan().kernels()->Get(launch->kernel())->name()->c_str(), launch->buffers()->size(), arguments[launch->kernel()]);
+           plan().kernels()->Get(launch->kernel())->name()->c_str(), launch->buffers()->size(),
+           arguments[launch->kernel()]);
     }
   }
 }
@@ -123,7 +132,8 @@ bool Model::is_of_this_process() const noexcept { return getpid() == process_; }
 void Model::require_this_process() const {
   if (is_of_this_process()) return;
   fail(MALISDK_DEVICE_ERROR,
-       "model '%s': was loaded by process %d and is used by its fork %d; expected the process that loaded it\nhint: load models "
+       "model '%s': was loaded by process %d and is used by its fork %d; expected the process that loaded it\nhint: "
+       "load models "
        "after fork, or start a new process (multiprocessing: method 'spawn')",
        plan().model_name()->c_str(), static_cast<int>(process_), static_cast<int>(getpid()));
 }

@@ -39,7 +39,7 @@ std::unique_ptr<OpenCl> open_library(const char* path, std::string& reasons) {
   auto library = std::make_unique<OpenCl>();
   library->path = path;
   std::string missing;
-#define MALISDK_RESOLVE(name)                                                         \
+#define MALISDK_RESOLVE(name)                                                      \
   library->name = reinterpret_cast<decltype(library->name)>(dlsym(handle, #name)); \
   if (library->name == nullptr) missing += " " #name;
   MALISDK_OPENCL_ENTRIES(MALISDK_RESOLVE)
@@ -73,10 +73,11 @@ std::unique_ptr<OpenCl> search(std::string& reasons) {
 const OpenCl& load_opencl(const char* path) {
   const pid_t owner = owner_process.load();
   if (owner != 0 && owner != getpid()) {
-    fail(MALISDK_DEVICE_ERROR,
-         "OpenCL: was started by process %d before it forked this process %d; expected a process that starts it itself\n"
-         "hint: load models after fork, or start a new process (multiprocessing: method 'spawn')",
-         static_cast<int>(owner), static_cast<int>(getpid()));
+    fail(
+        MALISDK_DEVICE_ERROR,
+        "OpenCL: was started by process %d before it forked this process %d; expected a process that starts it itself\n"
+        "hint: load models after fork, or start a new process (multiprocessing: method 'spawn')",
+        static_cast<int>(owner), static_cast<int>(getpid()));
   }
   if (path == nullptr) path = std::getenv("MALISDK_OPENCL_LIBRARY");
   const std::string key = path != nullptr ? path : "";

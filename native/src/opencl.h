@@ -47,9 +47,9 @@ struct OpenCl {
   std::string path;  // as given to dlopen
 };
 
-// The OpenCL of this process. `path` as in malisdk_model_options.opencl_library. A library once found stays loaded (drivers
-// do not survive dlclose) and is returned again; a failure is not remembered, so a later call may succeed. Any thread.
-// Throws NO_OPENCL, or DEVICE_ERROR in a process that was forked after OpenCL had been started.
+// The OpenCL of this process. `path` as in malisdk_model_options.opencl_library. A library once found stays loaded
+// (drivers do not survive dlclose) and is returned again; a failure is not remembered, so a later call may succeed. Any
+// thread. Throws NO_OPENCL, or DEVICE_ERROR in a process that was forked after OpenCL had been started.
 const OpenCl& load_opencl(const char* path);
 
 }  // namespace malisdk

@@ -17,13 +17,13 @@ using flatbuffers::Offset;
 using flatbuffers::String;
 using flatbuffers::Vector;
 
-constexpr uint32_t kMaxEntries = 1u << 20;       // of any list
-constexpr uint32_t kMaxArguments = 128;          // of a kernel; OpenCL's own least limit is 1024 bytes of them
+constexpr uint32_t kMaxEntries = 1u << 20;  // of any list
+constexpr uint32_t kMaxArguments = 128;     // of a kernel; OpenCL's own least limit is 1024 bytes of them
 constexpr uint32_t kMaxNameBytes = 1024;
-constexpr uint32_t kMaxLabelBytes = 1u << 16;    // layer and rule may list many fused operators
+constexpr uint32_t kMaxLabelBytes = 1u << 16;  // layer and rule may list many fused operators
 constexpr uint32_t kMaxWorkGroup = 1u << 16;
 constexpr uint64_t kMaxWorkItems = 1ull << 40;
-constexpr uint64_t kMaxBytes = 1ull << 48;       // of anything; keeps sums far from overflow
+constexpr uint64_t kMaxBytes = 1ull << 48;  // of anything; keeps sums far from overflow
 
 // One check of one entry: says which file, which list and which position when it fails.
 class Checker {
@@ -38,8 +38,8 @@ class Checker {
     count(plan_.inputs()->size(), 0, "inputs");
     count(plan_.outputs()->size(), 1, "outputs");
     count(plan_.buffers()->size(), 1, "buffers");
-    count(plan_.kernels()->size(), 1, "kernels");
-    count(plan_.launches()->size(), 1, "launches");
+    count(plan_.kernels()->size(), 0, "kernels");
+    count(plan_.launches()->size(), 0, "launches");
     const uint64_t alignment = plan_.arena_alignment();
     require(alignment != 0 && (alignment & (alignment - 1)) == 0, "arena alignment", alignment);
     require(plan_.arena_bytes() <= kMaxBytes, "arena bytes", plan_.arena_bytes());
@@ -59,7 +59,8 @@ class Checker {
 
   void require(bool holds, const char* what, uint64_t got) const {
     if (!holds) {
-      fail(MALISDK_DAMAGED_FILE, "%s: damaged, %s %u has an impossible %s, got %" PRIu64, file_, list_, index_, what, got);
+      fail(MALISDK_DAMAGED_FILE, "%s: damaged, %s %u has an impossible %s, got %" PRIu64, file_, list_, index_, what,
+           got);
     }
   }
 
@@ -117,7 +118,8 @@ class Checker {
 
   void owner(const plan::Buffer& buffer, const Vector<Offset<plan::TensorSpec>>& tensors, uint32_t index) const {
     require(buffer.offset() == 0, "offset", buffer.offset());
-    require(buffer.index() < tensors.size() && tensors.Get(buffer.index())->buffer() == index, "tensor", buffer.index());
+    require(buffer.index() < tensors.size() && tensors.Get(buffer.index())->buffer() == index, "tensor",
+            buffer.index());
   }
 
   void tensors(const Vector<Offset<plan::TensorSpec>>& list, plan::Place place, const char* kind) {
@@ -132,7 +134,7 @@ class Checker {
       require(tensor.shape()->size() <= MALISDK_MAX_RANK, "rank", tensor.shape()->size());
       uint64_t size_bytes = dtype_bytes(static_cast<malisdk_dtype>(tensor.dtype()));
       for (const int64_t extent : *tensor.shape()) {
-        require(extent >= 1 && static_cast<uint64_t>(extent) <= kMaxBytes / size_bytes, "extent",
+        require(extent >= 0 && static_cast<uint64_t>(extent) <= kMaxBytes / std::max<uint64_t>(size_bytes, 1), "extent",
                 static_cast<uint64_t>(extent));
         size_bytes *= static_cast<uint64_t>(extent);
       }
@@ -169,7 +171,9 @@ class Checker {
     }
   }
 
+  // Networks of nothing but empty tensors have no launches; an output with elements needs one that can write it.
   void launches() {
+    std::vector<bool> is_used(plan_.buffers()->size(), false);
     for (uint32_t i = 0; i < plan_.launches()->size(); ++i) {
       const plan::Launch& launch = *plan_.launches()->Get(i);
       begin("launch", i);
@@ -185,9 +189,18 @@ class Checker {
       }
       require(launch.buffers()->size() >= 1 && launch.buffers()->size() <= kMaxArguments, "number of arguments",
               launch.buffers()->size());
-      for (const uint32_t buffer : *launch.buffers()) require(buffer < plan_.buffers()->size(), "argument", buffer);
+      for (const uint32_t buffer : *launch.buffers()) {
+        require(buffer < plan_.buffers()->size(), "argument", buffer);
+        is_used[buffer] = true;
+      }
       text(launch.layer(), kMaxLabelBytes, "layer");
       text(launch.rule(), kMaxLabelBytes, "rule");
+    }
+    for (uint32_t i = 0; i < plan_.outputs()->size(); ++i) {
+      begin("output", i);
+      const plan::TensorSpec& tensor = *plan_.outputs()->Get(i);
+      require(is_used[tensor.buffer()] || make_spec(tensor).size_bytes == 0, "buffer (no launch writes it)",
+              tensor.buffer());
     }
   }
 

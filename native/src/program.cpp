@@ -37,9 +37,8 @@ std::vector<Group> make_groups(const std::vector<KernelSource>& sources) {
   std::stable_sort(order.begin(), order.end(),
                    [&](uint32_t a, uint32_t b) { return sources[a].text.size() > sources[b].text.size(); });
   for (const uint32_t index : order) {
-    auto smallest = std::min_element(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-      return a.text.size() < b.text.size();
-    });
+    auto smallest = std::min_element(groups.begin(), groups.end(),
+                                     [](const Group& a, const Group& b) { return a.text.size() < b.text.size(); });
     smallest->members.push_back(index);
     smallest->text.append(sources[index].text).append("\n");
   }
@@ -76,8 +75,9 @@ class Builder {
     cl_int status = CL_SUCCESS;
     cl_int code = CL_SUCCESS;
     Program program(cl_, cl_.clCreateProgramWithBinary(context_, 1, &device_.id, &size_bytes, &bytes, &status, &code));
-    const bool usable = code == CL_SUCCESS && status == CL_SUCCESS && program &&
-                        cl_.clBuildProgram(program.get(), 1, &device_.id, kBuildOptions, nullptr, nullptr) == CL_SUCCESS;
+    const bool usable =
+        code == CL_SUCCESS && status == CL_SUCCESS && program &&
+        cl_.clBuildProgram(program.get(), 1, &device_.id, kBuildOptions, nullptr, nullptr) == CL_SUCCESS;
     if (usable) {
       try {
         group.kernels = create_kernels(program.get(), group);
@@ -100,9 +100,10 @@ class Builder {
     check_cl(code, "clCreateProgramWithSource");
     code = cl_.clBuildProgram(program.get(), 1, &device_.id, kBuildOptions, nullptr, nullptr);
     if (code != CL_SUCCESS) {
-      throw ClError(code, format("kernel '%s' and %zu more: do not compile on %s, got %s (%d)\nbuild log:\n%s",
-                                 sources_[group.members[0]].name.c_str(), group.members.size() - 1, device_.name.c_str(),
-                                 cl_code_name(code), static_cast<int>(code), build_log(program.get()).c_str()));
+      throw ClError(code,
+                    format("kernel '%s' and %zu more: do not compile on %s, got %s (%d)\nbuild log:\n%s",
+                           sources_[group.members[0]].name.c_str(), group.members.size() - 1, device_.name.c_str(),
+                           cl_code_name(code), static_cast<int>(code), build_log(program.get()).c_str()));
     }
     group.kernels = create_kernels(program.get(), group);
     group.program = std::move(program);
@@ -197,6 +198,7 @@ void run_parallel(size_t count, const Job& job) {
 
 BuiltKernels build_kernels(const OpenCl& cl, cl_context context, const Device& device,
                            const std::vector<KernelSource>& sources, const BinaryCache& cache) {
+  if (sources.empty()) return {};
   std::vector<Group> groups = make_groups(sources);
   const Builder builder(cl, context, device, sources, cache);
   run_parallel(groups.size(), [&](size_t i) { builder.build(groups[i]); });

@@ -1,5 +1,6 @@
 #include "session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -20,8 +21,10 @@ class Session::Entry {
   explicit Entry(Session& session) : session_(session) {
     session.model_->require_this_process();
     if (session.busy_.exchange(true, std::memory_order_acquire)) {
-      fail(MALISDK_BUSY, "session of '%s': in use by another thread; expected one thread at a time\nhint: give every thread a "
-           "session of its own", session.model_->plan().model_name()->c_str());
+      fail(MALISDK_BUSY,
+           "session of '%s': in use by another thread; expected one thread at a time\nhint: give every thread a "
+           "session of its own",
+           session.model_->plan().model_name()->c_str());
     }
   }
   ~Entry() { session_.busy_.store(false, std::memory_order_release); }
@@ -36,7 +39,8 @@ Session::Session(std::shared_ptr<const Model> model, bool profile) : model_(std:
   model_->require_this_process();
   make_queue(profile);
   arena_ = Arena(cl_, model_->context(), model_->device(), model_->plan());
-  const auto make_endpoints = [&](const auto& tensors, const std::vector<malisdk_tensor_spec>& specs, const char* kind) {
+  const auto make_endpoints = [&](const auto& tensors, const std::vector<malisdk_tensor_spec>& specs,
+                                  const char* kind) {
     std::vector<Endpoint> endpoints(specs.size());
     for (uint32_t i = 0; i < specs.size(); ++i) {
       const uint64_t size_bytes = model_->plan().buffers()->Get(tensors.Get(i)->buffer())->size_bytes();
@@ -121,7 +125,8 @@ void Session::run(const malisdk_tensor* inputs, uint32_t input_count, malisdk_te
     std::vector<const malisdk_tensor*> given(specs.size(), nullptr);
     for (uint32_t i = 0; i < count; ++i) {
       const malisdk_tensor*& place = given[match_tensor(specs, tensors[i], kind)];
-      if (place != nullptr) fail(MALISDK_INVALID_ARGUMENT, "%s '%s': given twice; expected once", kind, tensors[i].name);
+      if (place != nullptr)
+        fail(MALISDK_INVALID_ARGUMENT, "%s '%s': given twice; expected once", kind, tensors[i].name);
       place = &tensors[i];
     }
     return given;
@@ -130,24 +135,25 @@ void Session::run(const malisdk_tensor* inputs, uint32_t input_count, malisdk_te
   const auto given_outputs = match_all(model_->outputs(), outputs, output_count, "output");
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (given_inputs[i] == nullptr && !inputs_[i].has_data) {
-      fail(MALISDK_INVALID_ARGUMENT, "input '%s': missing, got %u inputs; expected %s", inputs_[i].spec->name, input_count,
-           describe(inputs_[i].spec->dtype, inputs_[i].spec->rank, inputs_[i].spec->shape).c_str());
+      fail(MALISDK_INVALID_ARGUMENT, "input '%s': missing, got %u inputs; expected %s", inputs_[i].spec->name,
+           input_count, describe(inputs_[i].spec->dtype, inputs_[i].spec->rank, inputs_[i].spec->shape).c_str());
     }
   }
   require_ready();
 
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (given_inputs[i] == nullptr) continue;
+    inputs_[i].has_data = true;
     const uint64_t size_bytes = inputs_[i].spec->size_bytes;
+    if (size_bytes == 0) continue;
     Mapping mapping(cl_, queue_.get(), inputs_[i].buffer.get(), CL_MAP_WRITE_INVALIDATE_REGION, size_bytes);
     std::memcpy(mapping.data(), given_inputs[i]->data, static_cast<size_t>(size_bytes));
     mapping.unmap();
-    inputs_[i].has_data = true;
   }
   execute(nullptr);
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (given_outputs[i] == nullptr) continue;
     const uint64_t size_bytes = outputs_[i].spec->size_bytes;
+    if (given_outputs[i] == nullptr || size_bytes == 0) continue;
     Mapping mapping(cl_, queue_.get(), outputs_[i].buffer.get(), CL_MAP_READ, size_bytes);
     std::memcpy(given_outputs[i]->data, mapping.data(), static_cast<size_t>(size_bytes));
     mapping.unmap();
@@ -189,8 +195,8 @@ void Session::enqueue_and_wait(std::vector<Event>* events) {
                                                    step.local_size, 0, nullptr, wants_event ? &event : nullptr);
     if (code != CL_SUCCESS) {
       const plan::Launch& launch = *model_->plan().launches()->Get(static_cast<uint32_t>(i));
-      fail_cl(code, "clEnqueueNDRangeKernel", format("launch %zu, kernel '%s'", i,
-                                                     model_->plan().kernels()->Get(launch.kernel())->name()->c_str()));
+      fail_cl(code, "clEnqueueNDRangeKernel",
+              format("launch %zu, kernel '%s'", i, model_->plan().kernels()->Get(launch.kernel())->name()->c_str()));
     }
     if (events != nullptr && i + 1 < steps_.size()) {
       events->emplace_back(cl_, event);
@@ -199,6 +205,7 @@ void Session::enqueue_and_wait(std::vector<Event>* events) {
     }
   }
   check_cl(cl_.clFinish(queue_.get()), "clFinish");
+  if (steps_.empty()) return;
   // clFinish may succeed although a command failed on the device; in an in-order queue the last one knows.
   cl_int status = CL_COMPLETE;
   check_cl(cl_.clGetEventInfo(last.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
@@ -223,12 +230,14 @@ void* Session::map(Side side, uint32_t index) {
     fail(MALISDK_BUSY, "%s '%s': already mapped; expected it unmapped", name_of(side), tensor.spec->name);
   }
   if (side == Side::output && !tensor.has_data) {
-    fail(MALISDK_INVALID_ARGUMENT, "output '%s': holds nothing yet; expected a successful run before", tensor.spec->name);
+    fail(MALISDK_INVALID_ARGUMENT, "output '%s': holds nothing yet; expected a successful run before",
+         tensor.spec->name);
   }
   const cl_map_flags flags = side == Side::input ? CL_MAP_READ | CL_MAP_WRITE : CL_MAP_READ;
   cl_int code = CL_SUCCESS;
   void* data = cl_.clEnqueueMapBuffer(queue_.get(), tensor.buffer.get(), CL_TRUE, flags, 0,
-                                      static_cast<size_t>(tensor.spec->size_bytes), 0, nullptr, nullptr, &code);
+                                      static_cast<size_t>(std::max<uint64_t>(tensor.spec->size_bytes, 1)), 0, nullptr,
+                                      nullptr, &code);
   check_cl(code, "clEnqueueMapBuffer");
   if (data == nullptr) fail_cl(CL_MAP_FAILURE, "clEnqueueMapBuffer");
   if (side == Side::input && !tensor.has_data) std::memset(data, 0, static_cast<size_t>(tensor.spec->size_bytes));
@@ -261,8 +270,10 @@ uint64_t Session::device_ns(const Event& event) const {
 const std::vector<malisdk_launch_profile>& Session::profile(uint64_t& total_ns) {
   const Entry entry(*this);
   if (!wants_profile_) {
-    fail(MALISDK_INVALID_ARGUMENT, "session of '%s': cannot be profiled; expected malisdk_session_options.profile = 1 when it "
-         "was created", model_->plan().model_name()->c_str());
+    fail(MALISDK_INVALID_ARGUMENT,
+         "session of '%s': cannot be profiled; expected malisdk_session_options.profile = 1 when it "
+         "was created",
+         model_->plan().model_name()->c_str());
   }
   for (const Endpoint& input : inputs_) {
     if (!input.has_data) fail(MALISDK_INVALID_ARGUMENT, "input '%s': missing; expected a run before", input.spec->name);

@@ -82,10 +82,10 @@ uint32_t match_tensor(const std::vector<malisdk_tensor_spec>& specs, const malis
          describe(spec.dtype, spec.rank, spec.shape).c_str());
   }
   if (tensor.size_bytes != spec.size_bytes) {
-    fail(MALISDK_WRONG_TENSOR, "%s '%s': wrong size, got %" PRIu64 " bytes; expected %" PRIu64 " for %s", kind, spec.name,
-         tensor.size_bytes, spec.size_bytes, describe(spec.dtype, spec.rank, spec.shape).c_str());
+    fail(MALISDK_WRONG_TENSOR, "%s '%s': wrong size, got %" PRIu64 " bytes; expected %" PRIu64 " for %s", kind,
+         spec.name, tensor.size_bytes, spec.size_bytes, describe(spec.dtype, spec.rank, spec.shape).c_str());
   }
-  if (tensor.data == nullptr) {
+  if (tensor.data == nullptr && spec.size_bytes > 0) {
     fail(MALISDK_INVALID_ARGUMENT, "%s '%s': no data, got NULL; expected %" PRIu64 " bytes", kind, spec.name,
          spec.size_bytes);
   }

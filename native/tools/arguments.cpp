@@ -60,7 +60,8 @@ Arguments::Arguments(const Syntax& syntax, const std::vector<std::string>& words
     if (option == syntax.options.end()) {
       std::vector<std::string> names;
       for (const Option& known : syntax.options) names.push_back(known.name);
-      throw UsageError("malisdk " + syntax.command + ": unknown option, got '" + name + "'" + suggestion(name, names) + hint);
+      throw UsageError("malisdk " + syntax.command + ": unknown option, got '" + name + "'" + suggestion(name, names) +
+                       hint);
     }
     std::string value;
     if (option->value.empty()) {
@@ -82,7 +83,8 @@ Arguments::Arguments(const Syntax& syntax, const std::vector<std::string>& words
   }
   for (const Option& option : syntax.options) {
     if (option.required && !has(option.name)) {
-      throw UsageError("malisdk " + syntax.command + ": " + option.name + " is missing; expected: " + synopsis(syntax) + hint);
+      throw UsageError("malisdk " + syntax.command + ": " + option.name + " is missing; expected: " + synopsis(syntax) +
+                       hint);
     }
   }
 }

@@ -123,12 +123,15 @@ int bench(const Arguments& arguments) {
   std::sort(times.begin(), times.end());
   double total_ms = 0;
   for (const double time : times) total_ms += time;
-  const auto at = [&](double share) { return times[static_cast<size_t>(share * static_cast<double>(times.size() - 1) + 0.5)]; };
+  const auto at = [&](double share) {
+    return times[static_cast<size_t>(share * static_cast<double>(times.size() - 1) + 0.5)];
+  };
 
   const malisdk_model_info facts = model.info();
   std::printf("model       %s, %s, %u launches\n", facts.name, malisdk_dtype_name(facts.dtype), facts.launch_count);
   std::printf("device      %s (%s)\n", facts.device, facts.platform);
-  std::printf("load        %.1f ms (%u of %u kernels from the cache)\n", load_ms, facts.kernels_from_cache, facts.kernel_count);
+  std::printf("load        %.1f ms (%u of %u kernels from the cache)\n", load_ms, facts.kernels_from_cache,
+              facts.kernel_count);
   std::printf("first run   %.3f ms\n", first_ms);
   std::printf("latency     min %.3f  median %.3f  p95 %.3f  max %.3f ms  (%u runs)\n", times.front(), at(0.5), at(0.95),
               times.back(), runs);

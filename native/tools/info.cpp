@@ -48,7 +48,8 @@ int devices(const Arguments& arguments) {
     std::printf("%s%s\n", i == 0 ? "" : "\n", device.name);
     std::printf("  platform       %s\n", device.platform);
     std::printf("  version        %s, driver %s\n", device.version, device.driver);
-    std::printf("  type           %s, %u compute units\n", device.is_gpu ? "GPU" : "CPU or other", device.compute_units);
+    std::printf("  type           %s, %u compute units\n", device.is_gpu ? "GPU" : "CPU or other",
+                device.compute_units);
     std::printf("  fp16           %s\n", device.has_fp16 ? "yes" : "no");
     std::printf("  memory         %s\n", megabytes(device.global_memory_bytes).c_str());
     std::printf("  work-group     at most %llu work-items\n", static_cast<unsigned long long>(device.max_work_group));
@@ -59,19 +60,25 @@ int devices(const Arguments& arguments) {
 }  // namespace
 
 Command info_command() {
-  return {{"info", {"MODEL.mali"}, "Prints what the model takes and gives, and which device it would run on.",
+  return {{"info",
+           {"MODEL.mali"},
+           "Prints what the model takes and gives, and which device it would run on.",
            with_model_options({})},
           info};
 }
 
 Command warmup_command() {
-  return {{"warmup", {"MODEL.mali"}, "Builds the model's kernels for this device and fills the kernel cache.",
+  return {{"warmup",
+           {"MODEL.mali"},
+           "Builds the model's kernels for this device and fills the kernel cache.",
            with_model_options({})},
           warmup};
 }
 
 Command devices_command() {
-  return {{"devices", {}, "Lists the OpenCL devices of this machine.",
+  return {{"devices",
+           {},
+           "Lists the OpenCL devices of this machine.",
            {{"--opencl-library", "FILE", "the OpenCL library to use (default: the usual names)"}}},
           devices};
 }

@@ -26,7 +26,8 @@ int dispatch(const std::vector<tool::Command>& commands, const std::vector<std::
   }
   if (name == "--version") {
     const uint32_t version = malisdk_version();
-    std::printf("malisdk %u.%u.%u (ABI %u)\n", version / 10000, version / 100 % 100, version % 100, malisdk_abi_version());
+    std::printf("malisdk %u.%u.%u (ABI %u)\n", version / 10000, version / 100 % 100, version % 100,
+                malisdk_abi_version());
     return tool::kSuccess;
   }
   std::vector<std::string> names;
@@ -48,8 +49,9 @@ int dispatch(const std::vector<tool::Command>& commands, const std::vector<std::
 
 int main(int argc, char** argv) {
   try {
-    const std::vector<tool::Command> commands = {tool::run_command(),    tool::bench_command(),  tool::info_command(),
-                                                 tool::smoke_command(), tool::warmup_command(), tool::devices_command()};
+    const std::vector<tool::Command> commands = {tool::run_command(),    tool::bench_command(),
+                                                 tool::info_command(),   tool::smoke_command(),
+                                                 tool::warmup_command(), tool::devices_command()};
     const int code = dispatch(commands, std::vector<std::string>(argv + 1, argv + argc));
     if (std::fflush(stdout) != 0) throw tool::FileError("standard output: cannot be written");
     return code;

@@ -18,7 +18,8 @@ namespace {
 
 constexpr char kMagic[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 // In the order of malisdk_dtype.
-constexpr const char* kDescriptors[] = {"<f4", "<f2", "<f8", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "|b1"};
+constexpr const char* kDescriptors[] = {"<f4", "<f2", "<f8", "|i1", "|u1", "<i2",
+                                        "<u2", "<i4", "<u4", "<i8", "<u8", "|b1"};
 constexpr int kDtypeCount = sizeof kDescriptors / sizeof kDescriptors[0];
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
@@ -220,8 +221,8 @@ Array read_npy(const std::string& path) {
     expected *= static_cast<uint64_t>(extent);
   }
   if (expected != have) {
-    throw FileError(path + ": got " + std::to_string(have) + " bytes of data; expected " + std::to_string(expected) + " for " +
-                    array.describe());
+    throw FileError(path + ": got " + std::to_string(have) + " bytes of data; expected " + std::to_string(expected) +
+                    " for " + array.describe());
   }
   array.bytes.assign(file.begin() + static_cast<std::ptrdiff_t>(header_at + header_bytes), file.end());
   return array;
@@ -232,14 +233,15 @@ void write_npy(const std::string& path, const Array& array) {
   for (const int64_t extent : array.shape) shape += std::to_string(extent) + ", ";
   if (array.shape.size() > 1) shape.resize(shape.size() - 2);
   if (array.shape.size() == 1) shape.pop_back();
-  std::string header = std::string("{'descr': '") + kDescriptors[array.dtype] + "', 'fortran_order': False, 'shape': (" +
-                       shape + "), }";
+  std::string header =
+      std::string("{'descr': '") + kDescriptors[array.dtype] + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   header.append(63 - (10 + header.size()) % 64, ' ').push_back('\n');
 
   const std::string temporary = path + "." + std::to_string(getpid()) + ".tmp";
   File file(std::fopen(temporary.c_str(), "wb"), std::fclose);
   if (!file) throw FileError(path + ": cannot be written: " + std::strerror(errno));
-  const uint8_t prefix[4] = {1, 0, static_cast<uint8_t>(header.size() & 0xFF), static_cast<uint8_t>(header.size() >> 8)};
+  const uint8_t prefix[4] = {1, 0, static_cast<uint8_t>(header.size() & 0xFF),
+                             static_cast<uint8_t>(header.size() >> 8)};
   bool written = std::fwrite(kMagic, sizeof kMagic, 1, file.get()) == 1 &&
                  std::fwrite(prefix, sizeof prefix, 1, file.get()) == 1 &&
                  std::fwrite(header.data(), header.size(), 1, file.get()) == 1 &&

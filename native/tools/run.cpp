@@ -73,8 +73,9 @@ Command run_command() {
   return {{"run",
            {"MODEL.mali"},
            "Runs the model once on inputs from .npy files and writes every output to DIR/<name>.npy.",
-           with_model_options({{"--input", "[NAME=]FILE.npy", "an input; the name may be left out if there is one", true, true},
-                               {"--output-dir", "DIR", "where the outputs go; made if missing", true}})},
+           with_model_options(
+               {{"--input", "[NAME=]FILE.npy", "an input; the name may be left out if there is one", true, true},
+                {"--output-dir", "DIR", "where the outputs go; made if missing", true}})},
           run};
 }
 

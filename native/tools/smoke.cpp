@@ -83,8 +83,8 @@ bool run_case(const std::string& folder, const std::string& name, malisdk::Sessi
     if (spec == output_specs.end()) throw FileError(path + ": the model has no output '" + outputs[i] + "'");
     results.push_back(empty_array(*spec));
     if (results[i].shape != references[i].shape) {
-      throw FileError(folder + ": expected_" + std::to_string(i) + ".npy: got " + references[i].describe() + "; expected " +
-                      results[i].describe());
+      throw FileError(folder + ": expected_" + std::to_string(i) + ".npy: got " + references[i].describe() +
+                      "; expected " + results[i].describe());
     }
   }
   std::vector<malisdk_tensor> given, wanted;
@@ -97,8 +97,8 @@ bool run_case(const std::string& folder, const std::string& name, malisdk::Sessi
     const double error = relative_error(results[i], references[i]);
     const bool fits = error <= limit;
     passed = passed && fits;
-    std::printf("%-16s output '%s'  relative error %.3g (limit %.3g)  %s\n", name.c_str(), outputs[i].c_str(), error, limit,
-                verdict(fits));
+    std::printf("%-16s output '%s'  relative error %.3g (limit %.3g)  %s\n", name.c_str(), outputs[i].c_str(), error,
+                limit, verdict(fits));
   }
   if (const Json* top1 = facts.find("top1")) {
     if (results.empty()) throw FileError(path + ": top1 without an output");
@@ -129,12 +129,13 @@ int smoke(const Arguments& arguments) {
 }  // namespace
 
 Command smoke_command() {
-  return {{"smoke",
-           {"MODEL.mali", "DIR"},
-           "Runs every case in DIR (DIR/<case>/case.json, input_<i>.npy, expected_<i>.npy) and compares.\nExit code 0: all "
-           "agree; 1: some do not.",
-           with_model_options({})},
-          smoke};
+  return {
+      {"smoke",
+       {"MODEL.mali", "DIR"},
+       "Runs every case in DIR (DIR/<case>/case.json, input_<i>.npy, expected_<i>.npy) and compares.\nExit code 0: all "
+       "agree; 1: some do not.",
+       with_model_options({})},
+      smoke};
 }
 
 }  // namespace tool

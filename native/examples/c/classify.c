@@ -25,8 +25,8 @@ static int fail(const char* what) {
 static int read_image(const char* path, int64_t height, int64_t width, float* planes) {
   FILE* file = fopen(path, "rb");
   long w = 0, h = 0, most = 0;
-  int good = file != NULL && fscanf(file, "P6 %ld %ld %ld", &w, &h, &most) == 3 && w == width && h == height && most == 255 &&
-             fgetc(file) != EOF;
+  int good = file != NULL && fscanf(file, "P6 %ld %ld %ld", &w, &h, &most) == 3 && w == width && h == height &&
+             most == 255 && fgetc(file) != EOF;
   for (int64_t i = 0; good && i < height * width; ++i) {
     unsigned char pixel[3];
     good = fread(pixel, 1, 3, file) == 3;
@@ -67,8 +67,10 @@ int main(int argc, char** argv) {
   malisdk_session* session = NULL;
   malisdk_tensor_spec in, out;
   if (malisdk_model_load(argv[1], NULL, &model) != MALISDK_OK) return fail("load");
-  if (malisdk_model_input(model, 0, &in) != MALISDK_OK || malisdk_model_output(model, 0, &out) != MALISDK_OK) return fail("spec");
-  if (in.rank != 4 || in.shape[0] != 1 || in.shape[1] != 3 || in.dtype != MALISDK_FLOAT32 || out.dtype != MALISDK_FLOAT32) {
+  if (malisdk_model_input(model, 0, &in) != MALISDK_OK || malisdk_model_output(model, 0, &out) != MALISDK_OK)
+    return fail("spec");
+  if (in.rank != 4 || in.shape[0] != 1 || in.shape[1] != 3 || in.dtype != MALISDK_FLOAT32 ||
+      out.dtype != MALISDK_FLOAT32) {
     fprintf(stderr, "%s: expected a model that takes float32[1,3,H,W] and gives float32\n", argv[1]);
     return 1;
   }

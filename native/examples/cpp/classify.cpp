@@ -28,7 +28,8 @@ void read_image(const std::string& path, int64_t height, int64_t width, float* p
   std::vector<unsigned char> pixels(static_cast<size_t>(height * width * 3));
   file.read(reinterpret_cast<char*>(pixels.data()), static_cast<std::streamsize>(pixels.size()));
   if (!file || magic != "P6" || w != width || h != height || most != 255) {
-    throw std::runtime_error(path + ": expected a P6 picture of " + std::to_string(width) + " x " + std::to_string(height));
+    throw std::runtime_error(path + ": expected a P6 picture of " + std::to_string(width) + " x " +
+                             std::to_string(height));
   }
   for (int64_t i = 0; i < height * width; ++i) {
     for (int64_t c = 0; c < 3; ++c) {
@@ -48,7 +49,8 @@ int classify(const char* model_path, const char* image_path, const char* labels_
   const malisdk::Model model(model_path);
   const malisdk_tensor_spec in = model.input(0);
   const malisdk_tensor_spec out = model.output(0);
-  if (in.rank != 4 || in.shape[0] != 1 || in.shape[1] != 3 || in.dtype != MALISDK_FLOAT32 || out.dtype != MALISDK_FLOAT32) {
+  if (in.rank != 4 || in.shape[0] != 1 || in.shape[1] != 3 || in.dtype != MALISDK_FLOAT32 ||
+      out.dtype != MALISDK_FLOAT32) {
     throw std::runtime_error("expected a model that takes float32[1,3,H,W] and gives float32");
   }
   malisdk::Session session(model);
