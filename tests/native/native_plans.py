@@ -131,7 +131,7 @@ def pack(**changes: Any) -> bytes:
     return container.pack(replace(make_plan(), **changes))
 
 
-def plan_range(data: bytes) -> tuple[int, int]:
+def plan_range(data: bytes | bytearray) -> tuple[int, int]:
     offset, size = struct.unpack_from("<QQ", data, 24)
     return offset, offset + size
 

@@ -1,5 +1,5 @@
-// An OpenCL library for tests: forwards every call to the real one and, by script, fails calls, changes limits and counts
-// objects. Driven from Python through the stub_* functions.
+// An OpenCL library for tests: forwards every call to the real one and, by script, fails calls, changes limits and
+// counts objects. Driven from Python through the stub_* functions.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@
 namespace {
 
 struct Failure {
-  int nth;    // from 1; 0: every call
+  int nth;  // from 1; 0: every call
   cl_int code;
 };
 
@@ -47,28 +47,28 @@ cl_int enter(const char* name) {
 
 #define STUB_API extern "C" __attribute__((visibility("default")))
 #define REAL(name) real(&name, #name)
-#define FORWARD(name, parameters, arguments)            \
-  STUB_API cl_int CL_API_CALL name parameters {          \
-    const cl_int scripted = enter(#name);                \
-    if (scripted != CL_SUCCESS) return scripted;         \
-    return REAL(name) arguments;                         \
+#define FORWARD(name, parameters, arguments)     \
+  STUB_API cl_int CL_API_CALL name parameters {  \
+    const cl_int scripted = enter(#name);        \
+    if (scripted != CL_SUCCESS) return scripted; \
+    return REAL(name) arguments;                 \
   }
-#define CREATE(type, name, parameters, arguments)        \
-  STUB_API type CL_API_CALL name parameters {            \
-    const cl_int scripted = enter(#name);                \
-    if (scripted != CL_SUCCESS) {                        \
+#define CREATE(type, name, parameters, arguments)          \
+  STUB_API type CL_API_CALL name parameters {              \
+    const cl_int scripted = enter(#name);                  \
+    if (scripted != CL_SUCCESS) {                          \
       if (errcode_ret != nullptr) *errcode_ret = scripted; \
-      return nullptr;                                    \
-    }                                                    \
-    type object = REAL(name) arguments;                  \
-    if (object != nullptr) ++live_objects;               \
-    return object;                                       \
+      return nullptr;                                      \
+    }                                                      \
+    type object = REAL(name) arguments;                    \
+    if (object != nullptr) ++live_objects;                 \
+    return object;                                         \
   }
-#define RELEASE(name, type)                              \
-  STUB_API cl_int CL_API_CALL name(type object) {        \
-    enter(#name);                                        \
-    --live_objects;                                      \
-    return REAL(name)(object);                           \
+#define RELEASE(name, type)                       \
+  STUB_API cl_int CL_API_CALL name(type object) { \
+    enter(#name);                                 \
+    --live_objects;                               \
+    return REAL(name)(object);                    \
   }
 
 STUB_API void stub_reset() {
@@ -100,7 +100,8 @@ STUB_API cl_int CL_API_CALL clGetPlatformIDs(cl_uint count, cl_platform_id* plat
   if (no_platforms) return -1001;
   return REAL(clGetPlatformIDs)(count, platforms, got);
 }
-STUB_API cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void* value, size_t* got) {
+STUB_API cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void* value,
+                                            size_t* got) {
   const cl_int scripted = enter("clGetDeviceInfo");
   if (scripted != CL_SUCCESS) return scripted;
   const cl_int code = REAL(clGetDeviceInfo)(device, what, size, value, got);
@@ -108,8 +109,9 @@ STUB_API cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info 
   if (code == CL_SUCCESS && value != nullptr && limit != limits.end()) std::memcpy(value, &limit->second, size);
   return code;
 }
-STUB_API cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                                     size_t size, void* value, size_t* got) {
+STUB_API cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
+                                                     cl_kernel_work_group_info what, size_t size, void* value,
+                                                     size_t* got) {
   const cl_int scripted = enter("clGetKernelWorkGroupInfo");
   if (scripted != CL_SUCCESS) return scripted;
   const cl_int code = REAL(clGetKernelWorkGroupInfo)(kernel, device, what, size, value, got);
@@ -118,7 +120,8 @@ STUB_API cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device
   }
   return code;
 }
-STUB_API cl_int CL_API_CALL clGetProgramInfo(cl_program program, cl_program_info what, size_t size, void* value, size_t* got) {
+STUB_API cl_int CL_API_CALL clGetProgramInfo(cl_program program, cl_program_info what, size_t size, void* value,
+                                             size_t* got) {
   const cl_int scripted = enter("clGetProgramInfo");
   if (scripted != CL_SUCCESS) return scripted;
   const cl_int code = REAL(clGetProgramInfo)(program, what, size, value, got);
@@ -127,9 +130,9 @@ STUB_API cl_int CL_API_CALL clGetProgramInfo(cl_program program, cl_program_info
   }
   return code;
 }
-STUB_API void* CL_API_CALL clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, cl_map_flags flags,
-                                              size_t offset, size_t size, cl_uint waits, const cl_event* wait_list,
-                                              cl_event* event, cl_int* errcode_ret) {
+STUB_API void* CL_API_CALL clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                              cl_map_flags flags, size_t offset, size_t size, cl_uint waits,
+                                              const cl_event* wait_list, cl_event* event, cl_int* errcode_ret) {
   const cl_int scripted = enter("clEnqueueMapBuffer");
   if (scripted != CL_SUCCESS) {
     *errcode_ret = scripted;
@@ -142,7 +145,8 @@ STUB_API cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_ke
                                                    cl_uint waits, const cl_event* wait_list, cl_event* event) {
   const cl_int scripted = enter("clEnqueueNDRangeKernel");
   if (scripted != CL_SUCCESS) return scripted;
-  const cl_int code = REAL(clEnqueueNDRangeKernel)(queue, kernel, dimensions, offset, global, local, waits, wait_list, event);
+  const cl_int code =
+      REAL(clEnqueueNDRangeKernel)(queue, kernel, dimensions, offset, global, local, waits, wait_list, event);
   if (code == CL_SUCCESS && event != nullptr) ++live_objects;
   return code;
 }
@@ -162,7 +166,8 @@ FORWARD(clEnqueueUnmapMemObject,
         (cl_command_queue queue, cl_mem buffer, void* data, cl_uint waits, const cl_event* wait_list, cl_event* event),
         (queue, buffer, data, waits, wait_list, event))
 FORWARD(clFinish, (cl_command_queue queue), (queue))
-FORWARD(clGetDeviceIDs, (cl_platform_id platform, cl_device_type type, cl_uint count, cl_device_id* devices, cl_uint* got),
+FORWARD(clGetDeviceIDs,
+        (cl_platform_id platform, cl_device_type type, cl_uint count, cl_device_id* devices, cl_uint* got),
         (platform, type, count, devices, got))
 FORWARD(clGetEventProfilingInfo, (cl_event event, cl_profiling_info what, size_t size, void* value, size_t* got),
         (event, what, size, value, got))
@@ -191,10 +196,11 @@ CREATE(cl_program, clCreateProgramWithSource,
        (cl_context context, cl_uint count, const char** texts, const size_t* lengths, cl_int* errcode_ret),
        (context, count, texts, lengths, errcode_ret))
 CREATE(cl_program, clCreateProgramWithBinary,
-       (cl_context context, cl_uint count, const cl_device_id* devices, const size_t* lengths, const unsigned char** binaries,
-        cl_int* status, cl_int* errcode_ret),
+       (cl_context context, cl_uint count, const cl_device_id* devices, const size_t* lengths,
+        const unsigned char** binaries, cl_int* status, cl_int* errcode_ret),
        (context, count, devices, lengths, binaries, status, errcode_ret))
-CREATE(cl_kernel, clCreateKernel, (cl_program program, const char* name, cl_int* errcode_ret), (program, name, errcode_ret))
+CREATE(cl_kernel, clCreateKernel, (cl_program program, const char* name, cl_int* errcode_ret),
+       (program, name, errcode_ret))
 
 RELEASE(clReleaseCommandQueue, cl_command_queue)
 RELEASE(clReleaseContext, cl_context)

@@ -42,7 +42,9 @@ def test_option_goes_before_environment_and_empty_means_none(abi: Abi, cache: Pa
     assert not cache.exists()
 
 
-@pytest.mark.parametrize("where", ["magic", "key_bytes", "binary_bytes", "hash", "key", "binary", "truncated", "empty", "longer"])
+@pytest.mark.parametrize(
+    "where", ["magic", "key_bytes", "binary_bytes", "hash", "key", "binary", "truncated", "empty", "longer"]
+)
 def test_corrupt_entry_costs_only_time(abi: Abi, cache: Path, where: str):
     run(abi)
     (entry,) = entries(cache)
@@ -77,7 +79,9 @@ def test_entry_under_another_programs_name_is_ignored(abi: Abi, cache: Path):
     data = entry.read_bytes()
     plan = plans.make_plan()
     finish = plan.kernels[2]
-    changed = type(finish)(name="finish", source=finish.source.replace("a[i] - b[i]", "a[i] + b[i]"), local_size=(16, 1, 1))
+    changed = type(finish)(
+        name="finish", source=finish.source.replace("a[i] - b[i]", "a[i] + b[i]"), local_size=(16, 1, 1)
+    )
     other = plans.pack(kernels=(*plan.kernels[:2], changed))
     abi.load(other).close()
     (fresh,) = set(entries(cache)) - {entry}

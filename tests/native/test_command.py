@@ -50,7 +50,9 @@ def test_run_writes_every_output_as_npy(built: Built, model: Path, tmp_path: Pat
     for name, array in inputs.items():
         np.save(tmp_path / f"{name}.npy", array)
     out = tmp_path / "out"
-    done = call(built, "run", model, "--input", f"x={tmp_path}/x.npy", f"--input=z={tmp_path}/z.npy", "--output-dir", out)
+    done = call(
+        built, "run", model, "--input", f"x={tmp_path}/x.npy", f"--input=z={tmp_path}/z.npy", "--output-dir", out
+    )
     assert done.returncode == 0, done.stderr
     assert sorted(p.name for p in out.iterdir()) == ["group_r_0.npy", "y.npy"]
     plans.check({"y": np.load(out / "y.npy"), "group/r:0": np.load(out / "group_r_0.npy")}, inputs)
@@ -83,7 +85,9 @@ def test_run_refuses_arrays_that_do_not_fit(built: Built, model: Path, tmp_path:
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0, 3), (1, 2, 3, 4)])
-def test_npy_of_every_dtype_and_rank_is_read(built: Built, model: Path, tmp_path: Path, dtype: str, shape: tuple[int, ...]):
+def test_npy_of_every_dtype_and_rank_is_read(
+    built: Built, model: Path, tmp_path: Path, dtype: str, shape: tuple[int, ...]
+):
     array = np.ones(shape, dtype)
     np.save(tmp_path / "a.npy", array)
     done = call(built, "run", model, "--input", f"x={tmp_path}/a.npy", "--output-dir", tmp_path / "out")
@@ -224,5 +228,7 @@ def test_example_classifies_a_picture(built: Built, tmp_path: Path, language: st
     words = [line.split() for line in done.stdout.splitlines()]
     assert [w[2] for w in words] == ["green", "blue", "red"]
     assert [float(w[0]) for w in words] == pytest.approx(values, abs=1e-4)
-    wrong = subprocess.run([program, tmp_path / "m.mali", tmp_path / "labels.txt"], capture_output=True, text=True, check=False)
+    wrong = subprocess.run(
+        [program, tmp_path / "m.mali", tmp_path / "labels.txt"], capture_output=True, text=True, check=False
+    )
     assert wrong.returncode == 1 and "expected a P6 picture of 4 x 4" in wrong.stderr

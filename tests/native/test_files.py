@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import native_plans as plans
+import numpy as np
 import pytest
 from native_abi import Abi, AbiError, failure
 
 pytestmark = pytest.mark.usefixtures("opencl", "cache")
+
+REFUSALS = ("DAMAGED_FILE", "VERSION_MISMATCH", "UNSUPPORTED", "BUILD_FAILED", "DEVICE_ERROR")
 
 
 def test_missing_empty_foreign_and_folder(abi: Abi, tmp_path: Path):
@@ -24,7 +27,7 @@ def test_missing_empty_foreign_and_folder(abi: Abi, tmp_path: Path):
 
 def test_every_truncation_is_refused(abi: Abi):
     data = plans.pack()
-    for length in [*range(0, 200), *range(200, len(data), 13), len(data) - 1]:
+    for length in [*range(200), *range(200, len(data), 13), len(data) - 1]:
         error = failure(lambda length=length: abi.load(data[:length]))
         assert error.status == ("FOREIGN_FILE" if length < 8 else "DAMAGED_FILE"), length
 
@@ -64,7 +67,7 @@ def test_flipped_plan_bytes_with_right_hashes_never_crash(abi: Abi):
             outcome = "OK"
         except AbiError as e:
             outcome = e.status
-            assert outcome in ("DAMAGED_FILE", "VERSION_MISMATCH", "UNSUPPORTED", "BUILD_FAILED", "DEVICE_ERROR"), str(e)
+            assert outcome in REFUSALS, str(e)
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
     assert outcomes["DAMAGED_FILE"] > 100
 
@@ -107,8 +110,8 @@ def _set(path: str, value: Any) -> Callable[[Any], None]:
         ("inputs", [], "buffer 0 has an impossible tensor"),
         ("outputs", [], "outputs"),
         ("buffers", [], "buffers"),
-        ("kernels", [], "kernels"),
-        ("launches", [], "launches"),
+        ("kernels", [], "launch 0 has an impossible kernel"),
+        ("launches", [], "output 0 has an impossible buffer (no launch writes it)"),
         ("buffers.0.place", 4, "buffer 0 has an impossible place"),
         ("buffers.0.place", 0, "input 0 has an impossible buffer"),
         ("buffers.0.index", 1, "buffer 0 has an impossible tensor"),
@@ -128,7 +131,6 @@ def _set(path: str, value: Any) -> Callable[[Any], None]:
         ("inputs.0.shape", [1] * 9, "input 0 has an impossible rank"),
         ("inputs.0.shape", [2, -3, 16], "input 0 has an impossible extent"),
         ("inputs.0.shape", [2**62, 2**62], "input 0 has an impossible extent"),
-        ("inputs.0.shape", [0], "input 0 has an impossible extent"),
         ("inputs.0.buffer", 99, "buffer 0 has an impossible tensor"),
         ("inputs.0.buffer", 4, "buffer 0 has an impossible tensor"),
         ("kernels.0.name", "a-b", "kernel 0 has an impossible name"),
@@ -170,10 +172,27 @@ def test_plan_edited_without_a_change_still_runs(abi: Abi):
         plans.check(session.run(inputs, plans.empty_outputs()), inputs)
 
 
+def test_network_of_empty_tensors_runs_without_a_launch(abi: Abi):
+    def change(plan: Any) -> None:
+        plan.kernels, plan.launches = [], []
+        plan.inputs[0].shape = plan.inputs[1].shape = plan.outputs[0].shape = plan.outputs[1].shape = [0, 3]
+
+    with abi.load(plans.edit(change)) as model, model.session(profile=1) as session:
+        inputs = {"x": np.zeros((0, 3), np.float32), "z": np.zeros((0, 3), np.int32)}
+        assert "missing" in str(failure(lambda: session.run({}, {})))
+        y = session.run(inputs, {"y": np.zeros((0, 3), np.float32)})["y"]
+        assert y.shape == (0, 3) and model.spec("output", 0).size_bytes == 0
+        session.map("output", 0)
+        session.unmap("output", 0)
+        assert session.profile()[0] == []
+
+
 def test_kernel_that_does_not_compile_brings_its_log(abi: Abi):
     plan = plans.make_plan()
     kernel = plan.kernels[0]
-    broken = type(kernel)(name="scale", source=kernel.source.replace("x[i]", "undeclared[i]"), local_size=kernel.local_size)
+    broken = type(kernel)(
+        name="scale", source=kernel.source.replace("x[i]", "undeclared[i]"), local_size=kernel.local_size
+    )
     error = failure(lambda: abi.load(plans.pack(kernels=(broken, *plan.kernels[1:]))))
     assert error.status == "BUILD_FAILED" and "undeclared" in str(error) and "build log" in str(error)
 

@@ -4,6 +4,7 @@ import ctypes
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,11 @@ def test_session_outlives_its_model(abi: Abi):
 def test_inputs_left_out_keep_what_they_had(session: Session):
     inputs = plans.make_inputs()
     missing = failure(lambda: session.run({"x": inputs["x"]}, {}))
-    assert missing.status == "INVALID_ARGUMENT" and "input 'z': missing" in str(missing) and "int32[2,3,16]" in str(missing)
+    assert (
+        missing.status == "INVALID_ARGUMENT"
+        and "input 'z': missing" in str(missing)
+        and "int32[2,3,16]" in str(missing)
+    )
     session.run(inputs, {})
     inputs["x"] = plans.make_inputs(7)["x"]
     outputs = plans.empty_outputs()
@@ -154,9 +159,7 @@ def slow_plan() -> bytes:
             outputs=(TensorSpec(name="y", dtype="float32", shape=(), buffer=1),),
             buffers=(Buffer(place=Place.INPUT, **one), Buffer(place=Place.OUTPUT, **one)),
             kernels=(Kernel(name="slow", source=source, local_size=(1, 1, 1)),),
-            launches=(
-                Launch(kernel=0, buffers=(0, 1), global_size=(1, 1, 1), layer="", rule="", flops=0, bytes=0),
-            ),
+            launches=(Launch(kernel=0, buffers=(0, 1), global_size=(1, 1, 1), layer="", rule="", flops=0, bytes=0),),
             weights=b"",
             arena_bytes=0,
             metadata={},
@@ -169,15 +172,18 @@ def test_second_thread_in_a_session_is_told_busy(abi: Abi):
         x, y = np.ones((), np.float32), np.zeros((), np.float32)
         session.run({"x": x}, {"y": y})
         assert y == pytest.approx(1000, rel=1e-2)
-        runner = threading.Thread(target=lambda: session.run({}, {}))
-        runner.start()
-        errors = []
-        while runner.is_alive() and not errors:
+        errors: list[AbiError] = []
+
+        def enter(action: Callable[[], object]) -> None:
             try:
-                session.map("input", 0)
-                session.unmap("input", 0)
+                action()
             except AbiError as e:
                 errors.append(e)
+
+        runner = threading.Thread(target=enter, args=(lambda: session.run({}, {}),))
+        runner.start()
+        while runner.is_alive() and not errors:
+            enter(lambda: (session.map("input", 0), session.unmap("input", 0)))
             time.sleep(0.001)
         runner.join()
         assert errors and errors[0].status == "BUSY" and "in use by another thread" in str(errors[0])
@@ -229,7 +235,11 @@ def test_fork_after_load_is_refused(abi: Abi):
         child = os.fork()
         if child == 0:
             try:
-                errors = [failure(lambda: session.run({}, {})), failure(model.session), failure(lambda: abi.load(plans.pack()))]
+                errors = [
+                    failure(lambda: session.run({}, {})),
+                    failure(model.session),
+                    failure(lambda: abi.load(plans.pack())),
+                ]
                 session.close()
                 model.close()
                 os.write(writer, "\n".join(f"{e.status} {e}" for e in errors).encode())
@@ -283,7 +293,9 @@ def test_many_loads_do_not_grow_the_process(abi: Abi):
     data = plans.pack()
 
     def resident_kb() -> int:
-        return int(next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line).split()[1])
+        return int(
+            next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line).split()[1]
+        )
 
     def cycle(count: int) -> None:
         for _ in range(count):

@@ -12,7 +12,9 @@ def listed() -> list[str]:
 
 
 def test_exported_symbols_are_the_committed_list(built: Built):
-    shown = subprocess.run(["nm", "-D", "--defined-only", built.library], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["nm", "-D", "--defined-only", built.library], capture_output=True, text=True, check=True
+    ).stdout
     names = [line.split()[2].split("@")[0] for line in shown.splitlines()]
     assert sorted(name for name in names if name != "MALISDK_0.1") == listed()
     assert "MALISDK_0.1" in names
