@@ -5,7 +5,8 @@ import difflib
 import importlib
 import pkgutil
 import sys
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from . import __version__, commands, log
 from .errors import ConfigError, MaliSdkError
@@ -14,20 +15,38 @@ from .errors import ConfigError, MaliSdkError
 class _Parser(argparse.ArgumentParser):
     """argparse that raises ConfigError instead of leaving the process, and suggests the nearest name."""
 
+    _words: Sequence[str] = ()
+
     def error(self, message: str) -> NoReturn:
-        hint = f"{self.prog} --help"
-        if "invalid choice" in message or "unrecognized" in message:
-            wrong = message.partition("invalid choice: ")[2].split(" ")[0].strip("'\"") or message.rsplit(" ", 1)[-1]
-            names = [o for a in self._actions for o in a.option_strings]
-            names += [str(c) for a in self._actions if a.choices for c in a.choices]
-            near = difflib.get_close_matches(wrong, names, 1)
-            if near:
-                hint = f"did you mean {near[0]}?"
-        raise ConfigError(message, hint=hint)
+        """A misspelt option is the likelier mistake where a required one is missing."""
+        known = [o for a in self._actions for o in a.option_strings]
+        for word in self._words:
+            if "required" in message and word.startswith("--") and word.partition("=")[0] not in (*known, "--"):
+                raise self._unknown("unknown argument", word, known)
+        raise ConfigError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        self._words = args or ()
+        known, rest = super().parse_known_args(args, namespace)
+        if rest:
+            raise self._unknown("unknown argument", rest[0], [o for a in self._actions for o in a.option_strings])
+        return known, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            name = "/".join(action.option_strings) or action.metavar or action.dest
+            raise self._unknown(f"{name}: unknown value", str(value), [str(c) for c in action.choices])
+
+    def _unknown(self, what: str, got: str, expected: list[str]) -> ConfigError:
+        near = difflib.get_close_matches(got.partition("=")[0], expected, 1)
+        return ConfigError(
+            f"{self.prog}: {what}, got {got}; expected {', '.join(expected)}",
+            hint=f"did you mean {near[0]}?" if near else f"{self.prog} --help",
+        )
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="malisdk_pipeline", description="Compile networks for Mali boards and pack them.")
+    parser = _Parser(prog="python -m malisdk_pipeline", description="Compile networks for Mali boards and pack them.")
     parser.add_argument("--version", action="version", version=f"malisdk-pipeline {__version__}")
     sub = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for module_info in sorted(pkgutil.iter_modules(commands.__path__), key=lambda m: m.name):
