@@ -9,7 +9,7 @@ import tvm
 
 from . import __version__, container, log
 from .assemble import Assembler
-from .errors import ConfigError, MaliSdkError
+from .errors import BundleError, ConfigError
 from .importers import import_onnx
 from .passes.pipeline import lowering
 from .plan import Plan
@@ -73,13 +73,11 @@ def build_model(
     path = Path(out) if out is not None else Path(f"{model_name(source)}.mali")
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; expected a file name", hint=f"--out {path / (source.stem + '.mali')}")
-    plan = compile_model(
-        source, target=target, dtype=dtype, shapes=shapes, outputs=outputs, name=name, dump_ir=dump_ir
-    )
+    plan = compile_model(source, target=target, dtype=dtype, shapes=shapes, outputs=outputs, name=name, dump_ir=dump_ir)
     try:
         container.write(path, plan)
     except OSError as e:
-        raise MaliSdkError(f"{path}: cannot be written ({e.strerror})", hint="name another file with --out") from e
+        raise BundleError(f"{path}: cannot be written ({e.strerror})", hint="name another file with --out") from e
     return path
 
 
