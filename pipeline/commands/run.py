@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError, DeviceError, ToolchainError
+from ..errors import BundleError, ConfigError, DeviceError, MaliSdkError, ToolchainError
 from ..shapes import parse_shapes
 from .compile import add_model_arguments
 
@@ -17,7 +17,9 @@ SUMMARY = "compile and run a model on this machine"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser, default_target="host")
-    parser.add_argument("--inputs", type=Path, required=True, metavar="IN.npz", help="one array for each input, by name")
+    parser.add_argument(
+        "--inputs", type=Path, required=True, metavar="IN.npz", help="one array for each input, by name"
+    )
     parser.add_argument("--outputs", type=Path, required=True, metavar="OUT.npz", help="gets one array for each output")
     parser.add_argument("--device", default="auto", help="auto, gpu, cpu, or a part of an OpenCL device's name")
 
@@ -53,7 +55,9 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_file(path: Path, inputs: "dict[str, np.ndarray[Any, Any]]", *, device: str) -> "dict[str, np.ndarray[Any, Any]]":
+def run_file(
+    path: Path, inputs: "dict[str, np.ndarray[Any, Any]]", *, device: str
+) -> "dict[str, np.ndarray[Any, Any]]":
     """Run a .mali file through the host build of the malisdk package."""
     import numpy as np
 
@@ -78,7 +82,16 @@ def run_file(path: Path, inputs: "dict[str, np.ndarray[Any, Any]]", *, device: s
                 result = {model.outputs[0].name: result}
             return {n: np.array(a) for n, a in result.items()}
     except malisdk.Error as e:
-        raise DeviceError(f"{path.name}: {e}") from e
+        raise _as_ours(malisdk.Status(e.code).name)(str(e)) from e
+
+
+def _as_ours(status: str) -> type[MaliSdkError]:
+    """The error class that says whose fault a failure of the runtime is: the arguments', the file's or the device's."""
+    if status in ("INVALID_ARGUMENT", "WRONG_TENSOR"):
+        return ConfigError
+    if status in ("FILE_NOT_FOUND", "FOREIGN_FILE", "DAMAGED_FILE", "VERSION_MISMATCH"):
+        return BundleError
+    return DeviceError
 
 
 def _read(path: Path) -> "dict[str, np.ndarray[Any, Any]]":
@@ -100,6 +113,10 @@ def _write(path: Path, arrays: "dict[str, np.ndarray[Any, Any]]") -> None:
 
     try:
         with atomic_path(path) as temporary, temporary.open("wb") as f:
-            np.savez(f, **arrays)
+            # numpy.savez would take an output called `file` for an argument of its own.
+            with zipfile.ZipFile(f, "w") as archive:
+                for name, array in arrays.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, array, allow_pickle=False)
     except OSError as e:
         raise ConfigError(f"{path}: cannot be written ({e.strerror})") from e
