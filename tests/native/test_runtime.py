@@ -289,6 +289,7 @@ def test_option_structs_of_another_size_are_refused_or_read(abi: Abi):
         assert failure(lambda: model.session(profile=2)).status == "INVALID_ARGUMENT"
 
 
+@pytest.mark.skipif("MALISDK_TEST_VARIANT" in os.environ, reason="sanitizers keep freed memory")
 def test_many_loads_do_not_grow_the_process(abi: Abi):
     data = plans.pack()
 
@@ -305,5 +306,4 @@ def test_many_loads_do_not_grow_the_process(abi: Abi):
     cycle(20)
     before = resident_kb()
     cycle(60)
-    # pocl keeps some pages of its own per program; a leak of the runtime's arena or weights would be far more.
-    assert resident_kb() - before < 60 * 100
+    assert resident_kb() - before < 2048
