@@ -48,10 +48,9 @@ def compile_model(
         "dtype": dtype,
     }
     with log.step("schedule and print kernels"):
-        plan = Assembler(mod=mod, target=spec, dtype=dtype).assemble(
+        return Assembler(mod=mod, target=spec, dtype=dtype).assemble(
             model_name=name or model_name(path), inputs=model.inputs, outputs=model.outputs, metadata=metadata
         )
-    return plan
 
 
 def build_model(

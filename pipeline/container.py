@@ -84,13 +84,13 @@ def read(path: Path) -> Plan:
         raise BundleError(f"{path}: damaged, got {len(data)} bytes; expected at least {HEADER_BYTES}")
     _, version, _, size, plan_offset, plan_bytes, plan_hash = _HEADER.unpack_from(data)
     (header_hash,) = struct.unpack_from("<Q", data, _HEADER.size)
-    if _hash(data[: _HEADER.size]) != header_hash:
-        raise BundleError(f"{path}: damaged, the header does not match its hash")
     if version != CONTAINER_VERSION:
         raise BundleError(
             f"{path}: made for another version, got container version {version}; expected {CONTAINER_VERSION}",
             hint="compile the model again with this version of the pipeline",
         )
+    if _hash(data[: _HEADER.size]) != header_hash:
+        raise BundleError(f"{path}: damaged, the header does not match its hash")
     if size != len(data) or plan_offset + plan_bytes > size:
         raise BundleError(f"{path}: damaged, got {len(data)} bytes; expected {size}")
     body = data[plan_offset : plan_offset + plan_bytes]

@@ -121,9 +121,7 @@ def place_in_arena(sizes: Sequence[int], lifetimes: Sequence[tuple[int, int]]) -
     for i in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):
         first, last = lifetimes[i]
         taken = sorted(
-            (offsets[j], offsets[j] + sizes[j])
-            for j in placed
-            if lifetimes[j][0] <= last and first <= lifetimes[j][1]
+            (offsets[j], offsets[j] + sizes[j]) for j in placed if lifetimes[j][0] <= last and first <= lifetimes[j][1]
         )
         best: int | None = None
         best_gap = 0

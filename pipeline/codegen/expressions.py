@@ -7,7 +7,7 @@ from tvm import sym
 from tvm.ir.prim import expr as ir
 
 from ..errors import ScheduleError
-from .names import Names
+from .names import Names, snake_case
 from .registers import LANES, VECTOR_WIDTHS, Registers, constant_access
 from .types import NARROW_INTEGERS, data_type, float_literal, integer_literal, scalar_name, type_name
 
@@ -41,24 +41,12 @@ _INFIX_CALLS = {
     "bitwise_xor": ir.BitwiseXor,
 }
 _COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or, ir.Not)
-# TIR name -> OpenCL built-in, where the two differ; the same name otherwise.
-_BUILTINS = {
-    "abs": "fabs",
-    "nearbyint": "rint",
-    "floor": "floor",
-    "ceil": "ceil",
-    "trunc": "trunc",
-    "round": "round",
-    "popcount": "popcount",
-    "clz": "clz",
-    **{
-        n: n
-        for n in (
-            "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
-            " atan2 pow fabs fmod hypot copysign nextafter ldexp erf fma isnan isinf isfinite rint expm1"
-        ).split()
-    },
-}
+_SAME_NAME = """
+exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 pow
+fabs fmod hypot copysign nextafter ldexp erf fma isnan isinf isfinite rint expm1 floor ceil trunc round popcount clz
+"""
+# TIR name -> OpenCL built-in
+_BUILTINS = {"abs": "fabs", "nearbyint": "rint", **{n: n for n in _SAME_NAME.split()}}
 _MASKING = ("isnan", "isinf", "isfinite")
 
 
@@ -139,7 +127,7 @@ class ExpressionPrinter:
         infix = _INFIX.get(type(e))
         if infix is not None:
             return self._infix(e, *infix, dtype)
-        method = getattr(self, f"_{type(e).__name__}", None)
+        method = getattr(self, f"_on_{snake_case(type(e).__name__)}", None)
         if method is None:
             raise ScheduleError(f"a kernel holds an expression that OpenCL C cannot say, got {type(e).__name__}: {e}")
         result: tuple[str, int] = method(e, dtype)
@@ -173,7 +161,7 @@ class ExpressionPrinter:
             return data_type(e.condition).lanes > 1
         if isinstance(e, ir.Cast):
             return scalar_name(data_type(e.value)) == "bool"
-        if isinstance(e, ir.Ramp) or isinstance(e, ir.Shuffle):
+        if isinstance(e, (ir.Ramp, ir.Shuffle)):
             return True
         if isinstance(e, tvm.ir.TensorLoad):
             return self._load_needs_lanes(e, dtype)
@@ -259,7 +247,7 @@ class ExpressionPrinter:
         offset = self._print_in(base, _PLUS)
         return f"*({qualifier}__global {name}*)({self._array(buffer)} + {offset})"
 
-    def _TensorLoad(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_tensor_load(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         r = self.registers.get(e.source)
         element_lanes = tvm.DataType(str(e.source.ty.dtype)).lanes
         index = e.indices[0]
@@ -279,21 +267,21 @@ class ExpressionPrinter:
 
     # --- leaves and functions
 
-    def _Var(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_var(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         return self._variables[e], _ATOM
 
-    def _IntImm(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_int_imm(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         text = integer_literal(int(e.value), str(dtype))
         return text, _UNARY if text[0] in "-(" else _ATOM
 
-    def _FloatImm(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_float_imm(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         text = float_literal(float(e.value), str(dtype))
         return text, _UNARY if text[0] in "-(" else _ATOM
 
-    def _Broadcast(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_broadcast(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         return f"({type_name(dtype)})({self.text(e.value)})", _UNARY
 
-    def _Cast(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_cast(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         source = scalar_name(data_type(e.value))
         if str(dtype) == "bool":
             return f"{self._print_in(e.value, _SHIFT)} != 0", _COMPARE
@@ -303,30 +291,30 @@ class ExpressionPrinter:
             return f"(int)({self.text(e.value)})", _UNARY
         return f"({type_name(dtype)})({self.text(e.value)})", _UNARY
 
-    def _Min(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_min(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         return f"min({self.text(e.a)}, {self.text(e.b)})", _ATOM
 
-    def _Max(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_max(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         return f"max({self.text(e.a)}, {self.text(e.b)})", _ATOM
 
-    def _Not(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_not(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         return f"!{self._print_in(e.a, _UNARY)}", _UNARY
 
-    def _BitwiseNot(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_bitwise_not(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         return f"~{self._print_in(e.a, _UNARY)}", _UNARY
 
-    def _Select(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_select(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         return self._choice(e.condition, e.true_value, e.false_value)
 
     def _choice(self, condition: Any, a: Any, b: Any) -> tuple[str, int]:
         c = self._print_in(condition, _LOGIC)
         return f"({c} ? {self._print_in(a, _LOGIC)} : {self._print_in(b, _LOGIC)})", _ATOM
 
-    def _Let(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_let(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         self._variables[e.var] = f"({self.text(e.value)})"
         return self._print(e.body)
 
-    def _Call(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
+    def _on_call(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         name = call_name(e)
         args = list(e.args)
         if name == "if_then_else":

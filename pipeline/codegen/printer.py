@@ -15,7 +15,7 @@ from tvm.ir.prim.expr import Cast
 
 from ..errors import ScheduleError
 from .expressions import ExpressionPrinter
-from .names import Names
+from .names import Names, snake_case
 from .registers import plan_registers
 from .types import data_type, scalar_name, type_name
 
@@ -75,16 +75,16 @@ class _KernelPrinter:
         self._line("}")
 
     def _statement(self, s: Any) -> None:
-        method = getattr(self, f"_{type(s).__name__}", None)
+        method = getattr(self, f"_on_{snake_case(type(s).__name__)}", None)
         if method is None:
             raise ScheduleError(f"a kernel holds a statement that OpenCL C cannot say, got {type(s).__name__}")
         method(s)
 
-    def _SeqStmt(self, s: tirx.SeqStmt) -> None:
+    def _on_seq_stmt(self, s: tirx.SeqStmt) -> None:
         for child in s.seq:
             self._statement(child)
 
-    def _AttrStmt(self, s: tirx.AttrStmt) -> None:
+    def _on_attr_stmt(self, s: tirx.AttrStmt) -> None:
         if s.attr_key == "thread_extent":
             tag = s.node.thread_tag
             if tag not in self._threads:
@@ -100,10 +100,10 @@ class _KernelPrinter:
             self._analyzer.bind(s.node.var, tvm.ir.Range(0, s.value))
         self._statement(s.body)
 
-    def _DeclBuffer(self, s: tirx.DeclBuffer) -> None:
+    def _on_decl_buffer(self, s: tirx.DeclBuffer) -> None:
         self._e.add_pointer(s.buffer, self._pointers[s.data])
 
-    def _AllocBuffer(self, s: tirx.AllocBuffer) -> None:
+    def _on_alloc_buffer(self, s: tirx.AllocBuffer) -> None:
         if s.buffer.scope() not in ("local", ""):
             raise ScheduleError(f"a kernel wants {s.buffer.scope()} memory, which Midgard keeps in main memory")
         r = self._e.registers[s.buffer]
@@ -113,7 +113,7 @@ class _KernelPrinter:
             lanes = f"x{r.width}" if r.width > 1 else ""
             self._line(f"{type_name(r.dtype + lanes, memory=True)} {', '.join(r.variables())};")
 
-    def _Bind(self, s: tirx.Bind) -> None:
+    def _on_bind(self, s: tirx.Bind) -> None:
         value = self._e.text(s.value)
         name = self._names.fresh(s.var.name)
         self._line(f"const {type_name(str(s.var.ty))} {name} = {value};")
@@ -121,7 +121,7 @@ class _KernelPrinter:
         if data_type(s.var).lanes == 1 and scalar_name(str(s.var.ty)).startswith("int"):
             self._analyzer.bind(s.var, s.value)
 
-    def _For(self, s: tirx.For) -> None:
+    def _on_for(self, s: tirx.For) -> None:
         if s.kind not in (tirx.ForKind.SERIAL, tirx.ForKind.UNROLLED):
             raise ScheduleError(f"a kernel holds a loop that was not lowered, got kind {s.kind!r}")
         begin, end = self._e.text(s.min), self._e.text(self._analyzer.simplify(s.min + s.extent))
@@ -133,10 +133,10 @@ class _KernelPrinter:
         counter = type_name(str(s.loop_var.ty))
         self._block(f"for ({counter} {name} = {begin}; {name} < {end}; ++{name})", s.body)
 
-    def _While(self, s: tirx.While) -> None:
+    def _on_while(self, s: tirx.While) -> None:
         self._block(f"while ({self._e.text(s.condition)})", s.body)
 
-    def _IfThenElse(self, s: tirx.IfThenElse) -> None:
+    def _on_if_then_else(self, s: tirx.IfThenElse) -> None:
         self._block(f"if ({self._e.text(s.condition)})", s.then_case)
         if s.else_case is not None:
             self._lines[-1] += " else {"
@@ -145,14 +145,14 @@ class _KernelPrinter:
             self._indent -= 1
             self._line("}")
 
-    def _BufferStore(self, s: tirx.BufferStore) -> None:
+    def _on_buffer_store(self, s: tirx.BufferStore) -> None:
         pointer = self._e.pointers.get(s.buffer)
         if pointer is not None:
             self._written.add(pointer)
         for line in self._e.store(s.buffer, s.indices, s.value):
             self._line(line)
 
-    def _Evaluate(self, s: tirx.Evaluate) -> None:
+    def _on_evaluate(self, s: tirx.Evaluate) -> None:
         if isinstance(s.value, tvm.ir.Call):
             raise ScheduleError(f"a kernel calls for its effect, got {s.value.op}; expected no barrier, no call")
 

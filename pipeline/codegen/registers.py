@@ -48,9 +48,8 @@ def constant_access(indices: Any) -> tuple[int, int] | None:
     index = indices[0]
     if isinstance(index, IntImm):
         return int(index), 1
-    if isinstance(index, Ramp) and isinstance(index.base, IntImm) and isinstance(index.stride, IntImm):
-        if int(index.stride) == 1:
-            return int(index.base), int(index.lanes)
+    if isinstance(index, Ramp) and isinstance(index.base, IntImm) and int(index.stride) == 1:
+        return int(index.base), int(index.lanes)
     return None
 
 

@@ -112,11 +112,10 @@ def _write(path: Path, arrays: "dict[str, np.ndarray[Any, Any]]") -> None:
     from ..files import atomic_path
 
     try:
-        with atomic_path(path) as temporary, temporary.open("wb") as f:
-            # numpy.savez would take an output called `file` for an argument of its own.
-            with zipfile.ZipFile(f, "w") as archive:
-                for name, array in arrays.items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                        np.lib.format.write_array(member, array, allow_pickle=False)
+        # numpy.savez would take an output called `file` for an argument of its own.
+        with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
     except OSError as e:
         raise ConfigError(f"{path}: cannot be written ({e.strerror})") from e

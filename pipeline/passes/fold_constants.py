@@ -54,13 +54,14 @@ class _Folder(Rewriter):
         if name == "permute_dims" and known[0] is not None:
             axes = [int(a) for a in call.attrs.axes] if call.attrs.axes is not None else None
             return known[0].transpose(axes)
-        if not known or any(k is None for k in known):
+        arrays = [k for k in known if k is not None]
+        if not arrays or len(arrays) < len(known):
             return None
         if name == "astype":
-            return known[0].astype(str(call.attrs.dtype))
+            return arrays[0].astype(str(call.attrs.dtype))
         function = _BINARY.get(name) or _UNARY.get(name)
         if function is None:
             return None
         with np.errstate(all="ignore"):
-            result = np.asarray(function(*known))
+            result = np.asarray(function(*arrays))
         return result.astype(str(call.ty.dtype))

@@ -1,9 +1,9 @@
 """What tensors between operators are stored in: float32, or half (dtype=float16).
 
-With float32 everything is computed in float, also a model that was saved in half. With float16 the operators of the list
-below take and give half; convolutions and dense layers still sum in float, in registers. Everything else (softmax, means
-and sums, exponentials, resizing, ...) is computed in float between casts, which the fuser merges into the neighbouring
-kernels. Inputs and outputs keep the dtype the model gave them.
+With float32 everything is computed in float, also a model that was saved in half. With float16 the operators of the
+list below take and give half; convolutions and dense layers still sum in float, in registers. Everything else
+(softmax, means and sums, exponentials, resizing, ...) is computed in float between casts, which the fuser merges
+into the neighbouring kernels. Inputs and outputs keep the dtype the model gave them.
 """
 
 from typing import Any
@@ -14,13 +14,12 @@ from tvm import relax
 
 from .rewrite import Rewriter, constant, operator_name
 
-_IN_HALF = frozenset(
-    """
-    nn.conv2d matmul nn.relu nn.relu6 clip nn.leakyrelu nn.prelu add subtract multiply maximum minimum negative abs
-    nn.max_pool2d concat reshape flatten permute_dims expand_dims squeeze split strided_slice broadcast_to nn.pad where
-    sigmoid tanh nn.silu
-    """.split()
-)
+_HALF_OPERATORS = """
+nn.conv2d matmul nn.relu nn.relu6 clip nn.leakyrelu nn.prelu add subtract multiply maximum minimum negative abs
+nn.max_pool2d concat reshape flatten permute_dims expand_dims squeeze split strided_slice broadcast_to nn.pad where
+sigmoid tanh nn.silu
+"""
+_IN_HALF = frozenset(_HALF_OPERATORS.split())
 
 
 @tvm.transform.module_pass(opt_level=0, name="SetPrecision")

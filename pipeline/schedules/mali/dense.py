@@ -107,7 +107,7 @@ class Dense:
         # 2. their sum and the epilogue: a work-item a vector of columns
         total = sch.get_sblock("dense_sum")
         sch.set_scope(total, 0, "local")
-        blocks = [c for c in _chain(sch, total)]
+        blocks = _chain(sch, total)
         for block in blocks[:-1]:
             sch.compute_inline(block)
         last = blocks[-1]

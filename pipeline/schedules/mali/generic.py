@@ -1,12 +1,13 @@
 """The rule for everything without a rule of its own: one work-item an output element (or vector), no shared memory."""
 
+import itertools
 import math
 from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.dlight.base import try_inline
 from tvm.s_tir.dlight.analysis import normalize_prim_func
+from tvm.s_tir.dlight.base import try_inline
 
 from ...errors import ScheduleError
 from ...targets import TargetSpec
@@ -31,7 +32,7 @@ class Generic:
         kinds = {sch.get(i.block_rv).name_hint: i.dom_kind() for i in infos}
         # 2. an elementwise block behind a reduction runs in the reduction's work-item
         epilogue_of: dict[str, str] = {}
-        for first, second in zip(names, names[1:], strict=False):
+        for first, second in itertools.pairwise(names):
             if "R" in kinds[first] and "R" not in kinds[second] and _feeds_only(sch, first, second):
                 epilogue_of[first] = second
         # 3. bind the rest, vectorise where rows are whole vectors, accumulate in registers
