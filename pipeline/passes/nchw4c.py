@@ -4,6 +4,7 @@ The pass picks the schedule rule of each convolution, packs its weights, and emi
 Activations are packed once at the graph's edge and unpacked where an operator without a blocked form wants NCHW.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from ..schedules.mali.conv2d_1x1 import Conv2d1x1
 from ..schedules.mali.conv2d_direct import Conv2dDirect
 from ..schedules.mali.dense import Dense, DenseFacts
 from ..schedules.mali.depthwise_conv2d import DepthwiseConv2d
+from ..schedules.mali.softmax import Softmax, SoftmaxFacts
 from .rewrite import Rewriter, constant, operator_name, static_shape
 
 LANES = 4
@@ -95,6 +97,8 @@ class _Blocking(Rewriter):
             return self._matmul(call)
         if name in ("reshape", "flatten"):
             return self._flatten(call)
+        if name == "nn.softmax":
+            return self._softmax(call)
         return None
 
     def map(self, e: Any) -> Any:
@@ -241,6 +245,17 @@ class _Blocking(Rewriter):
         if data is None or data.shape[2:] != (1, 1) or data.channels % LANES:
             return None
         return relax.op.reshape(data.expr, [int(d) for d in call.ty.shape])
+
+    def _softmax(self, call: Any) -> Any | None:
+        shape = static_shape(call.args[0])
+        if not shape or int(call.attrs.axis) % len(shape) != len(shape) - 1 or 0 in shape:
+            return None
+        facts = SoftmaxFacts(rows=math.prod(shape[:-1]), length=shape[-1], dtype=str(call.ty.dtype))
+        rows = self.map(call.args[0])
+        if len(shape) != 2:
+            rows = self.bb.emit(relax.op.reshape(rows, (facts.rows, facts.length)))
+        result = self.bb.emit_te(lambda x: Softmax.compute(facts, x), rows, primfunc_name_hint=Softmax.name)
+        return result if len(shape) == 2 else relax.op.reshape(result, shape)
 
     def _matmul(self, call: Any) -> Any | None:
         weight = constant(self.map(call.args[1]))

@@ -6,5 +6,6 @@ from .conv2d_direct import Conv2dDirect
 from .dense import Dense
 from .depthwise_conv2d import DepthwiseConv2d
 from .generic import Generic
+from .softmax import Softmax
 
-RULES: tuple[Rule, ...] = (Conv2d1x1(), Conv2dDirect(), DepthwiseConv2d(), Dense(), Generic())
+RULES: tuple[Rule, ...] = (Conv2d1x1(), Conv2dDirect(), DepthwiseConv2d(), Dense(), Softmax(), Generic())

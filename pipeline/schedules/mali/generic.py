@@ -5,9 +5,8 @@ import math
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule
-from tvm.s_tir.dlight.analysis import normalize_prim_func
-from tvm.s_tir.dlight.base import try_inline
+from tvm.s_tir import Schedule, ScheduleError as TvmScheduleError
+from tvm.s_tir.dlight.analysis import SBlockInfo, normalize_prim_func
 
 from ...errors import ScheduleError
 from ...targets import TargetSpec
@@ -27,7 +26,7 @@ class Generic:
         infos = normalize_prim_func(sch)
         if infos is None:
             raise ScheduleError("the function is not a sequence of loop nests over blocks")
-        infos = try_inline(sch, infos)
+        infos = _inline(sch, infos)
         names = [sch.get(i.block_rv).name_hint for i in infos]
         kinds = {sch.get(i.block_rv).name_hint: i.dom_kind() for i in infos}
         # 2. an elementwise block behind a reduction runs in the reduction's work-item
@@ -40,6 +39,21 @@ class Generic:
             if name not in epilogue_of.values():
                 _bind(sch, name, kinds[name], epilogue_of.get(name), target)
         return "_".join(dict.fromkeys(_base(n) for n in names))
+
+
+def _inline(sch: Schedule, infos: list[SBlockInfo]) -> list[SBlockInfo]:
+    """Inline blocks into their readers; returns those that stay.
+
+    Never the other way round: TVM's reverse inlining takes a reduction over one element for elementwise and applies
+    what is inlined to the initial value too.
+    """
+    left = []
+    for info in infos:
+        try:
+            sch.compute_inline(info.block_rv)
+        except TvmScheduleError:
+            left.append(info)
+    return left
 
 
 def _feeds_only(sch: Schedule, producer: str, consumer: str) -> bool:
