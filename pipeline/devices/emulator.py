@@ -101,7 +101,8 @@ class EmulatorDevice(Session):
             raise self._setup_error(status or "it was killed")
 
     def _setup_error(self, reason: str) -> MaliSdkError:
-        if "not permitted" in reason or "denied" in reason:
+        # Beside EPERM: ENOSPC where user.max_user_namespaces is 0, EINVAL from a kernel without namespaces.
+        if reason.startswith("unshare:") or "not permitted" in reason or "denied" in reason:
             return ToolchainError(
                 f"emulator: this user may not make namespaces, got {reason}; expected root or a kernel that allows it",
                 hint="run as root (in a container: with --privileged)",

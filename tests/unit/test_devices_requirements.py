@@ -92,9 +92,10 @@ def test_emulator_command_without_qemu_exits_6(machine: Path, capsys: pytest.Cap
     assert "hint: apt install qemu-user-static" in capsys.readouterr().err
 
 
-def test_refused_namespace_says_to_be_root() -> None:
+@pytest.mark.parametrize("reason", ["Operation not permitted", "No space left on device", "Invalid argument"])
+def test_refused_namespace_says_to_be_root(reason: str) -> None:
     device = EmulatorDevice()
-    error = device._setup_error("unshare: Operation not permitted")
+    error = device._setup_error(f"unshare: {reason}")
     assert isinstance(error, ToolchainError)
     assert error.hint is not None and "root" in error.hint
     assert isinstance(device._setup_error("mount proc: Invalid argument"), DeviceError)
