@@ -42,9 +42,11 @@ def read_sdk_archive(path: Path) -> SdkArchive:
         with tarfile.open(path, "r:gz") as tar:
             return _read(path, tar)
     except FileNotFoundError as e:
-        raise BundleError(f"{path}: no such file; expected an SDK archive", hint="scons bundle") from e
+        raise BundleError(
+            f"{path}: no such file; expected an SDK archive", hint="scons sdk makes one below build/"
+        ) from e
     except (OSError, EOFError, tarfile.TarError) as e:
-        raise BundleError(f"{path}: not a whole .tar.gz file ({e})", hint="scons bundle") from e
+        raise BundleError(f"{path}: not a whole .tar.gz file ({e})", hint="scons sdk makes one below build/") from e
 
 
 def _read(path: Path, tar: tarfile.TarFile) -> SdkArchive:

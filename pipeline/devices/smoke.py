@@ -130,7 +130,7 @@ def _install_wheel(device: Device, archive: SdkArchive, clock: _Clock) -> str:
         known = ", ".join(sorted(archive.wheels)) or "none"
         raise DeviceError(
             f"{device.name}: no wheel for its Python in {archive.path.name}, got {tag}; expected one of {known}",
-            hint="scons bundle python_headers=DIR with the headers of that Python",
+            hint="scons sdk python_headers=DIR with the headers of that Python",
         )
     path = f"{archive.folder}/{wheel}"
     pip = [device.python, "-m", "pip"]
