@@ -146,8 +146,10 @@ class ExpressionPrinter:
                     return f"mad({a}, {b}, {self.text(summand)})", _ATOM
         # equal levels bind to the left, so the right operand is parenthesised unless it binds tighter
         strict = isinstance(e, (ir.And, ir.Or)) or level in (_BIT, _SHIFT, _COMPARE)
-        left = self._print_in(e.a, level - 1 if strict else level)
-        right = self._print_in(e.b, level - 1)
+        # compilers warn of sums and products as operands of shifts and bit operators
+        tight = _UNARY if level in (_SHIFT, _BIT) else level - 1
+        left = self._print_in(e.a, tight if strict else level)
+        right = self._print_in(e.b, tight)
         text = f"{left} {sign} {right}"
         if scalar_name(dtype) in NARROW_INTEGERS and level in (_PLUS, _TIMES, _SHIFT) and dtype.lanes == 1:
             return f"({type_name(dtype)})({text})", _UNARY  # C computes in int; TIR wraps in the narrow type
