@@ -6,6 +6,9 @@ from pathlib import Path
 from ..errors import ImportFailed
 
 
+CUT_HINT = "end the model before such nodes with --cut TENSOR, or with onnx.utils.extract_model"
+
+
 class Unsupported(Exception):
     """Raised while one node is converted: why this node cannot be right. It becomes a `Finding` with the node's name."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 
-from .findings import Unsupported
+from .findings import CUT_HINT, Unsupported
 from .values import AnyValue, Array, SequenceValue, Value
 
 
@@ -67,7 +67,7 @@ class Node:
         if data is None:
             raise Unsupported(
                 f"{what} is computed at run time; only a constant is supported",
-                hint="cut the model with outputs=NAME before such nodes, or export it with fixed shapes",
+                hint=f"export the model with fixed shapes, or {CUT_HINT}",
             )
         return data
 

@@ -17,21 +17,27 @@ Converter: TypeAlias = "Callable[[Context, Node], AnyValue | Sequence[AnyValue |
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """`structural` operators are converted even where all inputs are constants: they never compute anything."""
+    """`structural` operators are converted even where all inputs are constants: they never compute anything.
+
+    A converter that `refuses` does so whatever its inputs are, so that it is reported behind other refused nodes, too.
+    """
 
     convert: "Converter"
     structural: bool
+    refuses: bool
 
 
 _ENTRIES: dict[tuple[str, str], Entry] = {}
 
 
-def converts(*names: str, domain: str = "", structural: bool = False) -> "Callable[[Converter], Converter]":
+def converts(
+    *names: str, domain: str = "", structural: bool = False, refuses: bool = False
+) -> "Callable[[Converter], Converter]":
     """Register the decorated function for ONNX operators of all versions."""
 
     def register(function: "Converter") -> "Converter":
         for name in names:
-            _ENTRIES[domain, name] = Entry(convert=function, structural=structural)
+            _ENTRIES[domain, name] = Entry(convert=function, structural=structural, refuses=refuses)
         return function
 
     return register

@@ -11,7 +11,7 @@ from tvm import relax
 
 from . import evaluate, functions, registry, types
 from .builder import Builder
-from .findings import Finding, Unsupported
+from .findings import CUT_HINT, Finding, Unsupported
 from .node import Node
 from .types import dtype_name, element_type
 from .values import RUNTIME_DTYPES, AnyValue, SequenceValue, Value, constant
@@ -120,6 +120,8 @@ class Context(Builder):
         if any(v is _UNKNOWN for v in inputs):
             if entry is None and function is None and not _has_body(schema):
                 raise _unsupported_operator(node, schema)
+            if entry is not None and entry.refuses:
+                entry.convert(self, node)
             raise Refused
         if function is not None:
             return self._expand(function, node, None)
@@ -249,9 +251,7 @@ def _unsupported_operator(node: Node, schema: onnx.defs.OpSchema | None) -> Unsu
     if schema is None:
         domain = f" of domain {node.domain!r}" if node.domain else ""
         return Unsupported(f"the operator is unknown in opset {node.version}{domain}")
-    return Unsupported(
-        "the operator is not supported", hint="outputs=NAME,... cuts the model before unsupported operators"
-    )
+    return Unsupported("the operator is not supported", hint=CUT_HINT)
 
 
 def _check_size(expected: dict[str, tuple[str | None, tuple[int | None, ...] | None]]) -> None:

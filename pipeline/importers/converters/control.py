@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..findings import Unsupported
+from ..findings import CUT_HINT, Unsupported
 from ..node import Node
 from ..registry import converts
 from ..values import AnyValue, OptionalValue, SequenceValue, Value, constant
@@ -24,7 +24,7 @@ def convert_if(ctx: Context, node: Node) -> list[AnyValue]:
         if not isinstance(a, Value) or not isinstance(b, Value) or (a.shape, a.dtype) != (b.shape, b.dtype):
             raise Unsupported(
                 "the condition is computed at run time and the branches differ in shape or type",
-                hint="export the model with a fixed condition, or cut it with outputs=NAME",
+                hint=f"export the model with a fixed condition, or {CUT_HINT}",
             )
         results.append(ctx.where(ctx.reshape(condition, ()), a, b))
     return results

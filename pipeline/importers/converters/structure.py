@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 
-from ..findings import Unsupported
+from ..findings import CUT_HINT, Unsupported
 from ..node import Node
 from ..registry import converts
 from ..values import AnyValue, OptionalValue, Value, constant
@@ -86,19 +86,23 @@ def convert_get_element(ctx: Context, node: Node) -> AnyValue:
     return found
 
 
-@converts("NonZero", "Unique", "NonMaxSuppression", structural=False)
+@converts("NonZero", "Unique", "NonMaxSuppression", refuses=True)
 def refuse_data_dependent(ctx: Context, node: Node) -> Value:
     raise Unsupported(
         "the size of its output depends on the data; only fixed shapes are supported",
-        hint="outputs=NAME,... cuts the model before such nodes; do them on the CPU after the model",
+        hint=f"{CUT_HINT}; do them on the CPU after the model",
     )
 
 
-@converts("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli")
+@converts(
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", refuses=True
+)
 def refuse_random(ctx: Context, node: Node) -> Value:
     raise Unsupported("draws random numbers; only models whose result is determined by their inputs are supported")
 
 
-@converts("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer", "ImageDecoder")
+@converts(
+    "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer", "ImageDecoder", refuses=True
+)
 def refuse_strings(ctx: Context, node: Node) -> Value:
     raise Unsupported("works on strings or files; only tensors of numbers are supported")
