@@ -5,7 +5,8 @@ import math
 from typing import Any
 
 from tvm import tirx
-from tvm.s_tir import Schedule, ScheduleError as TvmScheduleError
+from tvm.s_tir import Schedule
+from tvm.s_tir import ScheduleError as TvmScheduleError
 from tvm.s_tir.dlight.analysis import SBlockInfo, normalize_prim_func
 
 from ...errors import ScheduleError
@@ -32,7 +33,7 @@ class Generic:
         # 2. an elementwise block behind a reduction runs in the reduction's work-item
         epilogue_of: dict[str, str] = {}
         for first, second in itertools.pairwise(names):
-            if "R" in kinds[first] and "R" not in kinds[second] and _feeds_only(sch, first, second):
+            if _reduces(sch, first) and not _reduces(sch, second) and _feeds_only(sch, first, second):
                 epilogue_of[first] = second
         # 3. bind the rest, vectorise where rows are whole vectors, accumulate in registers
         for name in names:
@@ -54,6 +55,11 @@ def _inline(sch: Schedule, infos: list[SBlockInfo]) -> list[SBlockInfo]:
         except TvmScheduleError:
             left.append(info)
     return left
+
+
+def _reduces(sch: Schedule, name: str) -> bool:
+    """Whether the block sums up something, if only one element (then no loop of it is left)."""
+    return sch.get(sch.get_sblock(name)).init is not None
 
 
 def _feeds_only(sch: Schedule, producer: str, consumer: str) -> bool:
@@ -81,6 +87,8 @@ def _bind(sch: Schedule, name: str, kinds: str, epilogue: str | None, target: Ta
     reduced = [loop for loop, kind in zip(loops, kinds, strict=True) if kind != "S"]
     if not spatial:
         spatial = [sch.add_unit_loop(reduced[0] if reduced else block)]
+    if not reduced and _reduces(sch, name):
+        reduced = [sch.add_unit_loop(block)]
     if reduced:
         _bind_reduction(sch, block, spatial, reduced, epilogue, target)
         return

@@ -115,8 +115,9 @@ def bind_tile(sch: Schedule, x: Any, y: Any, z: Any, target: TargetSpec) -> Any:
 
 
 def unroll_copies(sch: Schedule, block: Any, depth: int) -> None:
-    """Unroll the loops of a register copy below `depth` and vectorise the innermost."""
-    loops = sch.get_loops(block)[depth:]
-    sch.vectorize(loops[-1])
-    for loop in loops[:-1]:
+    """Unroll the loops of a register copy below `depth` and vectorise the innermost; one element has no loops."""
+    loops = list(sch.get_loops(block)[depth:])
+    if loops:
+        sch.vectorize(loops.pop())
+    for loop in loops:
         sch.unroll(loop)
