@@ -1,0 +1,81 @@
+"""What is fused behind a convolution or dense layer: activations, residuals, scalars, and results used twice."""
+
+import numpy as np
+import pytest
+from kernel_cases import Cases
+
+F32 = np.float32
+
+
+def _anchor(cases: Cases, kind: str, channels: int) -> str:
+    """A (1, channels, 5, 6) convolution of the named kind."""
+    x = cases.input((1, channels, 5, 6))
+    if kind == "depthwise":
+        return cases.conv(x, (channels, 1, 3, 3), pads=[1] * 4, group=channels)
+    kernel = 1 if kind == "1x1" else 3
+    return cases.conv(x, (channels, channels, kernel, kernel), pads=[kernel // 2] * 4)
+
+
+def _activations(cases: Cases, x: str, channels: int) -> dict[str, str]:
+    def scalar(value: float) -> str:
+        return cases.weight(np.array(value, F32))
+
+    half = cases.node("Mul", x, cases.weight(np.array([0.5], F32)))
+    return {
+        "relu": cases.node("Relu", x),
+        "relu6": cases.node("Clip", x, scalar(0), scalar(6)),
+        "clip": cases.node("Clip", x, scalar(-0.5), scalar(0.75)),
+        "clip from below": cases.node("Clip", x, scalar(-0.25)),
+        "leaky relu": cases.node("LeakyRelu", x, alpha=0.1),
+        "prelu, one slope": cases.node("PRelu", x, cases.weight(np.array([0.2], F32))),
+        "prelu, a slope a channel": cases.node("PRelu", x, cases.weight((channels, 1, 1))),
+        "elu": cases.node("Elu", x, alpha=0.7),
+        "selu": cases.node("Selu", x),
+        "sigmoid": cases.node("Sigmoid", x),
+        "hard sigmoid": cases.node("HardSigmoid", x, alpha=0.3, beta=0.4),
+        "hard swish": cases.node("HardSwish", x),
+        "swish": cases.node("Mul", x, cases.node("Sigmoid", x)),
+        "tanh": cases.node("Tanh", x),
+        "softplus": cases.node("Softplus", x),
+        "mish": cases.node("Mul", x, cases.node("Tanh", cases.node("Softplus", x))),
+        "erf": cases.node("Erf", x),
+        "exp": cases.node("Exp", half),
+        "abs": cases.node("Abs", x),
+        "negative": cases.node("Neg", x),
+        "square root": cases.node("Sqrt", cases.node("Abs", x)),
+        "reciprocal": cases.node("Reciprocal", cases.node("Add", cases.node("Abs", x), scalar(1))),
+        "floor": cases.node("Floor", x),
+    }
+
+
+@pytest.mark.parametrize(("kind", "channels"), [("3x3", 4), ("3x3", 5), ("1x1", 8), ("1x1", 7), ("depthwise", 6)])
+def test_activation_behind_convolution(check, kind, channels):
+    cases = Cases()
+    anchors = Cases()
+    names = list(_activations(anchors, _anchor(anchors, kind, channels), channels))
+    for name in names:
+        value = _anchor(cases, kind, channels)
+        cases.output(name, _activations(cases, value, channels)[name])
+    check(cases)
+
+
+@pytest.mark.parametrize("kind", ["3x3", "1x1", "depthwise"])
+@pytest.mark.parametrize("channels", [5, 8])
+def test_binary_operator_behind_convolution(check, kind, channels):
+    cases = Cases()
+    operands = {
+        "scalar": np.array(1.5, F32),
+        "one": np.full((1, 1, 1, 1), 0.5, F32),
+        "channels": cases.random(channels, 1, 1),
+        "row": cases.random(6),
+        "column": cases.random(5, 1),
+        "plane": cases.random(1, 5, 6),
+        "whole": cases.random(1, channels, 5, 6),
+    }
+    for name, array in operands.items():
+        for op in ("Add", "Sub", "Mul", "Div", "Max", "Min"):
+            weight = cases.weight(np.abs(array) + 1 if op == "Div" else array)
+            value = _anchor(cases, kind, channels)
+            order = (weight, value) if op == "Sub" else (value, weight)
+            cases.output(f"{op} {name}", cases.node(op, *order))
+    check(cases)
