@@ -1,10 +1,11 @@
 """The licence texts of everything that ends up inside the shipped binaries."""
 
 import importlib.metadata
-import importlib.util
 from pathlib import Path
 
 from SCons.Errors import UserError
+
+from .zig import find_zig
 
 _VENDORED = {
     "flatbuffers": "native/third_party/flatbuffers/LICENSE",
@@ -23,8 +24,7 @@ _ZIG = {
 
 def third_party() -> dict[str, Path]:
     """Licence file by the name that it gets in the bundle, `<name>.txt`. Raises UserError for one that is missing."""
-    zig = importlib.util.find_spec("ziglang")
-    zig_folder = Path(zig.origin).parent if zig is not None and zig.origin is not None else Path("ziglang")
+    zig_folder = find_zig()
     found = {name: Path(file) for name, file in _VENDORED.items()}
     found |= {name: zig_folder / file for name, file in _ZIG.items()}
     found["pybind11"] = _distribution_licence("pybind11")

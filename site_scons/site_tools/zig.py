@@ -4,31 +4,20 @@ Set ZIG_TRIPLE (such as aarch64-linux-gnu.2.27) and ZIG_CPU. The compiler is cal
 follows it as an input.
 """
 
-import importlib.util
 import os
 from pathlib import Path
 from typing import Any
 
 import SCons.Tool
-from SCons.Errors import UserError
 from SCons.Util import CLVar
+
+from malisdk_build.zig import find_zig
 
 _PASSED_ON = ("HOME", "LANG", "PATH", "TMPDIR")
 
 
-def zig_folder() -> Path | None:
-    """Where the ziglang package is, without importing it."""
-    spec = importlib.util.find_spec("ziglang")
-    return Path(spec.origin).parent if spec is not None and spec.origin is not None else None
-
-
 def generate(env: Any) -> None:
-    folder = zig_folder()
-    if folder is None:
-        raise UserError("ziglang: no cross compiler, got no such Python package; expected it installed\nhint: ./dev")
-    zig = folder / "zig"
-    if not os.access(zig, os.X_OK):
-        raise UserError(f"{zig}: no cross compiler, got no executable; expected zig\nhint: reinstall ziglang: ./dev")
+    zig = find_zig() / "zig"
     for tool in ("c++", "link"):
         SCons.Tool.Tool(tool)(env)
     cache = os.environ.get("MALISDK_CACHE_DIR")
@@ -53,4 +42,4 @@ def generate(env: Any) -> None:
 
 
 def exists(env: Any) -> bool:
-    return zig_folder() is not None
+    return True
