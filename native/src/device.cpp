@@ -102,9 +102,12 @@ std::vector<cl_platform_id> list_platforms(const OpenCl& cl) {
       }
     }
   }
-  const char* hint = contains_ignoring_case(found, "rusticl") && devices.empty()
-                         ? "\nhint: Mesa shows its devices only with RUSTICL_ENABLE=panfrost in the environment"
-                         : "";
+  const char* hint = "";
+  if (found.empty()) {
+    hint = "\nhint: install the board's OpenCL driver: its vendor's libmali, or Mesa's rusticl (mesa-opencl-icd)";
+  } else if (contains_ignoring_case(found, "rusticl") && devices.empty()) {
+    hint = "\nhint: Mesa shows its devices only with RUSTICL_ENABLE=panfrost in the environment";
+  }
   fail(MALISDK_NO_DEVICE, "device '%s': not found by %s, which offers:%s%s", wanted, cl.path.c_str(),
        found.empty() ? " no platform at all" : found.c_str(), hint);
 }

@@ -40,7 +40,10 @@ int warmup(const Arguments& arguments) {
 int devices(const Arguments& arguments) {
   const auto list = malisdk::devices(arguments.model_options().opencl_library);
   if (list.empty()) {
-    std::fprintf(stderr, "malisdk: the OpenCL library offers no device\n");
+    std::fputs(
+        "OpenCL: the library offers no device\n"
+        "hint: install the board's driver; Mesa's rusticl shows its devices only with RUSTICL_ENABLE=panfrost\n",
+        stderr);
     return kFailure;
   }
   for (size_t i = 0; i < list.size(); ++i) {

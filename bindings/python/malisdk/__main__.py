@@ -183,7 +183,11 @@ def _smoke(args: argparse.Namespace) -> int:
 def _devices(args: argparse.Namespace) -> int:
     found = devices(args.opencl_library)
     if not found:
-        raise Error("OpenCL: the library offers no device", Status.NO_DEVICE)
+        raise Error(
+            "OpenCL: the library offers no device\n"
+            "hint: install the board's driver; Mesa's rusticl shows its devices only with RUSTICL_ENABLE=panfrost",
+            Status.NO_DEVICE,
+        )
     for device in found:
         print(device.name)
         print(f"  platform       {device.platform}")
