@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 from ...targets import TargetSpec
 from ..base import anchor_of, extent, largest_divisor
 from ..facts import blocks_of
-from .tiles import LANES, anchor_attributes
+from .tiles import LANES, anchor_attributes, fuse_epilogue
 
 # A matrix's columns alone give too few work-items to cover main memory's latency; this many in all keep the T860's
 # four cores busy (64 threads a core and about twice that in flight).
@@ -100,17 +100,14 @@ class Dense:
         sch.vectorize(sch.get_loops(sums)[-1])
         row = sch.cache_read(partial, 0, "local")
         sch.compute_at(row, k_outer)
-        sch.vectorize(sch.get_loops(row)[-1])
+        if step > 1:
+            sch.vectorize(sch.get_loops(row)[-1])
         sch.unroll(k_inner)
         sch.vectorize(v)
         sch.decompose_reduction(partial, k_outer)
         # 2. their sum and the epilogue: a work-item a vector of columns
+        last = fuse_epilogue(sch, "dense_sum")
         total = sch.get_sblock("dense_sum")
-        sch.set_scope(total, 0, "local")
-        blocks = _chain(sch, total)
-        for block in blocks[:-1]:
-            sch.compute_inline(block)
-        last = blocks[-1]
         columns = sch.fuse(*sch.get_loops(last))
         count = extent(sch, columns) // LANES
         group, item, lane = sch.split(columns, [None, min(target.max_work_group, count), LANES])
@@ -123,11 +120,3 @@ class Dense:
         sch.vectorize(lanes)
         sch.decompose_reduction(total, part)
         return f"dense_{facts.parts}x{LANES}"
-
-
-def _chain(sch: Schedule, block: Any) -> list[Any]:
-    order: list[Any] = []
-    while consumers := sch.get_consumers(block):
-        block = consumers[0]
-        order.append(block)
-    return order
