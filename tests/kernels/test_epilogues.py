@@ -79,3 +79,84 @@ def test_binary_operator_behind_convolution(check, kind, channels):
             order = (weight, value) if op == "Sub" else (value, weight)
             cases.output(f"{op} {name}", cases.node(op, *order))
     check(cases)
+
+
+def test_several_operators_behind_convolution(check):
+    cases = Cases()
+    for kind, channels in (("3x3", 4), ("3x3", 7), ("1x1", 8), ("depthwise", 5)):
+        value = _anchor(cases, kind, channels)
+        residual = cases.input((1, channels, 5, 6))
+        scaled = cases.node("Mul", value, cases.weight((1, channels, 1, 1)))
+        shifted = cases.node("Add", scaled, cases.weight((1, channels, 1, 1)))
+        summed = cases.node("Add", cases.node("HardSwish", shifted), residual)
+        cases.output(f"{kind} {channels}", cases.node("Relu", summed))
+    check(cases)
+
+
+def test_batch_norm_behind_convolution(check):
+    cases = Cases()
+    for kind, channels in (("3x3", 5), ("1x1", 8), ("depthwise", 4)):
+        parameters = [cases.weight((channels,)) for _ in range(3)]
+        variance = cases.weight(np.abs(cases.random(channels)) + F32(0.5))
+        value = cases.node("BatchNormalization", _anchor(cases, kind, channels), *parameters, variance, epsilon=1e-3)
+        cases.output(f"{kind} {channels}", cases.node("Relu", value))
+    check(cases)
+
+
+@pytest.mark.parametrize("channels", [4, 6])
+def test_residual_of_convolutions(check, channels):
+    cases = Cases()
+    for kind in ("3x3", "1x1", "depthwise"):
+        value, other = _anchor(cases, kind, channels), _anchor(cases, "3x3", channels)
+        gate = cases.node("Sigmoid", cases.node("GlobalAveragePool", other))
+        cases.output(f"{kind} add", cases.node("Add", value, other))
+        cases.output(f"{kind} add itself", cases.node("Add", value, value))
+        cases.output(f"{kind} add input", cases.node("Add", value, cases.input((1, channels, 5, 6))))
+        cases.output(f"{kind} add broadcast input", cases.node("Add", value, cases.input((channels, 1, 1))))
+        cases.output(f"{kind} add row", cases.node("Add", value, cases.input((6,))))
+        cases.output(f"{kind} add single channel", cases.node("Add", value, _single_channel(cases, other, channels)))
+        cases.output(f"{kind} gated", cases.node("Mul", value, gate))
+        cases.output(f"{kind} grown", cases.node("Add", gate, value))
+        cases.output(f"{kind} batch grown", cases.node("Add", value, cases.input((3, channels, 5, 6))))
+    check(cases)
+
+
+def _single_channel(cases: Cases, x: str, channels: int) -> str:
+    return cases.conv(x, (1, channels, 1, 1))
+
+
+@pytest.mark.parametrize("channels", [3, 8])
+def test_convolution_result_used_twice(check, channels):
+    cases = Cases()
+    for kind in ("3x3", "1x1", "depthwise"):
+        value = _anchor(cases, kind, channels)
+        relu = cases.node("Relu", value)
+        cases.output(f"{kind} itself", value)
+        cases.output(f"{kind} relu", relu)
+        cases.output(f"{kind} next", cases.conv(relu, (4, channels, 3, 3)))
+        cases.output(f"{kind} after both", cases.node("Add", relu, cases.node("Sigmoid", value)))
+        cases.output(f"{kind} plain and blocked", cases.node("Transpose", value, perm=[0, 2, 3, 1]))
+    check(cases)
+
+
+def test_diamond_of_convolutions(check):
+    cases = Cases()
+    for channels in (4, 5):
+        trunk = cases.node("Relu", _anchor(cases, "3x3", channels))
+        left = cases.conv(trunk, (channels, channels, 1, 1))
+        right = cases.conv(trunk, (channels, channels, 3, 3), pads=[1] * 4)
+        deep = cases.conv(cases.node("Relu", right), (channels, 1, 3, 3), pads=[1] * 4, group=channels)
+        joined = cases.node("Relu", cases.node("Sum", left, right, deep, trunk))
+        cases.output(f"{channels} channels", joined)
+        cases.output(f"{channels} channels, scaled", cases.node("Mul", joined, cases.weight(np.array(0.3, F32))))
+    check(cases)
+
+
+def test_activation_behind_dense(check):
+    cases = Cases()
+    names = list(_activations(draft := Cases(), draft.input((1, 8)), 8))
+    for name in (n for n in names if n != "prelu, a slope a channel"):
+        x = cases.input((2, 33))
+        value = cases.node("Gemm", x, cases.weight((33, 8)), cases.weight((8,)))
+        cases.output(name, _activations(cases, value, 1)[name])
+    check(cases)
