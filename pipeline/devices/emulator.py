@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
-from .. import files
+from .. import files, log
 from ..errors import DeviceError, MaliSdkError, ToolchainError
 from . import local, namespace
 from .base import DeviceTimeoutError, Result, Session
-from .emulator_root import ensure_root, find_recipe
+from .emulator_root import DEFECTS, ensure_root, find_recipe
 from .host import copy
 from .qemu import find_runner
 
@@ -50,6 +50,8 @@ class EmulatorDevice(Session):
         """Raises ToolchainError if this machine cannot run arm64 programs or get the packages."""
         self._runner = find_runner()
         self._root = ensure_root(self._recipe)
+        if defect := DEFECTS.get(self._recipe.suite):
+            log.warning(f"{self.name}: {defect}")
         self._tmp = Path(mkdtemp(prefix="malisdk-emulator-"))
         for path in (_FOLDER, _ENV["HOME"]):
             self._on_host(path).mkdir()
