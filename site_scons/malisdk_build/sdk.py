@@ -7,7 +7,12 @@ from typing import Any
 from .native import Native
 from .options import Options
 
-_EXAMPLES = {"c": "native/examples/*.c", "cpp": "native/examples/*.cpp", "python": "bindings/python/examples/*.py"}
+EXAMPLES = {
+    "c": "native/examples/c/*.c",
+    "cpp": "native/examples/cpp/*.cpp",
+    "python": "bindings/python/examples/*.py",
+}
+HEADERS = "native/include/malisdk/*.h*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +66,11 @@ def build_bundle(env: Any, options: Options, *, model: Model, cases: Any, mali: 
     flags = ["--target", options.target, "--model", options.model]
     inputs: list[tuple[str, Any]] = [("mali", mali), ("library", native.library), ("tool", native.command)]
     inputs += [("wheel", wheel) for wheel in native.wheels]
-    inputs += [("header", env.File("native/include/malisdk/malisdk.h"))]
+    inputs += [("header", env.File(str(f))) for f in sorted(Path().glob(HEADERS))]
     inputs += [("smoke", env.File(str(f))) for f in sorted(Path("bindings/python/smoke").glob("*.*"))]
     sources = [node for _, node in inputs]
     flags += [word for i, (name, _) in enumerate(inputs) for word in (f"--{name}", f"${{SOURCES[{i}]}}")]
-    for language, pattern in _EXAMPLES.items():
+    for language, pattern in EXAMPLES.items():
         for file in sorted(Path().glob(pattern)):
             sources.append(env.File(str(file)))
             flags += ["--example", f"{language}={file}"]
