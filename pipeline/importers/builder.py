@@ -1,4 +1,4 @@
-"""Small steps that converters are made of; constants are computed at once, everything else goes into the Relax function."""
+"""Small steps that converters are made of: constants are computed at once, the rest goes into the Relax function."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from .findings import Unsupported
-from .values import Array, Shape, Value, constant, is_integer
+from .values import Array, Shape, Value, constant, is_float, is_integer
 
 _BINARY: dict[str, Callable[..., Any]] = {
     "add": np.add,
@@ -216,11 +216,34 @@ class Builder:
         """`op` is sum, mean, max, min or prod; `axes` are not negative."""
         if not axes:
             return a
+        if op in ("max", "min") and is_float(a.dtype):
+            return self._extreme(op, a, axes, keepdims=keepdims)
         return self.emit(getattr(relax.op, op)(self.expr(a), list(axes), keepdims=keepdims))
+
+    def _extreme(self, op: str, a: Value, axes: Sequence[int], *, keepdims: bool) -> Value:
+        """TVM's own reductions start from the largest finite number, so that an infinity would get lost."""
+        combine = tvm.tirx.max if op == "max" else tvm.tirx.min
+        start = float("-inf") if op == "max" else float("inf")
+        reducer = tvm.te.comm_reducer(lambda x, y: combine(x, y), lambda t: tvm.tirx.const(start, t), name=op)
+        shape = [1 if x in axes else d for x, d in enumerate(a.shape)]
+
+        def compute(data: Any) -> Any:
+            reduced = {x: tvm.te.reduce_axis((0, a.shape[x]), name=f"k{x}") for x in axes}
+
+            def at(*i: Any) -> Any:
+                return reducer(data(*(reduced.get(x, v) for x, v in enumerate(i))), axis=list(reduced.values()))
+
+            return tvm.te.compute(shape, at, name=f"T_{op}")
+
+        result = self.te(f"reduce_{op}", compute, a)
+        return result if keepdims else self.reshape(result, [d for x, d in enumerate(a.shape) if x not in axes])
 
     def matmul(self, a: Value, b: Value) -> Value:
         if a.data is not None and b.data is not None:
             return constant(np.matmul(a.data, b.data))
+        if a.dtype == "float16":
+            wide = self.emit(relax.op.matmul(self.expr(a), self.expr(b), out_dtype="float32"))
+            return self.cast(wide, "float16")
         return self.emit(relax.op.matmul(self.expr(a), self.expr(b)))
 
     def stack(self, values: Sequence[Value], axis: int) -> Value:
@@ -228,6 +251,9 @@ class Builder:
 
     def copy(self, a: Value) -> Value:
         """The same numbers in a tensor of their own."""
+        if 0 in a.shape:
+            empty = self._block.emit(relax.op.zeros(a.shape, a.dtype))
+            return Value(shape=a.shape, dtype=a.dtype, expr=empty)
         return self.te("copy", tvm.topi.identity, a)
 
     def take(self, a: Value, axis: int, indices: Array) -> Value:

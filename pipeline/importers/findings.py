@@ -5,12 +5,11 @@ from pathlib import Path
 
 from ..errors import ImportFailed
 
-
 CUT_HINT = "end the model before such nodes with --cut TENSOR, or with onnx.utils.extract_model"
 
 
-class Unsupported(Exception):
-    """Raised while one node is converted: why this node cannot be right. It becomes a `Finding` with the node's name."""
+class Unsupported(Exception):  # noqa: N818 (says what is the matter with the node)
+    """Raised while one node is converted: why it cannot be right. It becomes a `Finding` with the node's name."""
 
     def __init__(self, text: str, *, hint: str | None = None) -> None:
         super().__init__(text)
@@ -30,7 +29,7 @@ class Finding:
 
 
 def raise_findings(path: Path, findings: list[Finding]) -> None:
-    """Raises ImportFailed with every finding, if there is one; equal texts at many nodes are told once, with a count."""
+    """Raises ImportFailed with every finding, if there is one."""
     if not findings:
         return
     hints = list(dict.fromkeys(f.hint for f in findings if f.hint))

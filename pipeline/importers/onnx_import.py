@@ -23,8 +23,8 @@ def import_onnx(
 ) -> ImportedModel:
     """Read a model for the compiler.
 
-    `shapes` gives inputs that the model leaves open; `outputs` cuts the model at these tensors. Raises ImportFailed with
-    everything that is wrong or not supported, by node name, and ConfigError for names and shapes that do not fit.
+    `shapes` gives inputs that the model leaves open; `outputs` cuts the model at these tensors. Raises ImportFailed
+    with everything that is wrong or not supported, by node name, and ConfigError for names and shapes that do not fit.
     """
     model = read_model(path)
     raise_findings(path, check_model(model))

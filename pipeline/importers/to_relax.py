@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import onnx
 import tvm
 from tvm import relax
 
 from .findings import Finding, Unsupported
 from .model import TensorInfo
-from .values import RUNTIME_DTYPES, AnyValue, Value
+from .values import RUNTIME_DTYPES, AnyValue, Value, constant
 from .walk import Context, Scope
 
 
@@ -20,9 +21,15 @@ def to_relax(
     block = relax.BlockBuilder()
     context = Context(block, model)
     params = [relax.Var(parameter_name(i, t.name), relax.TensorType(t.shape, t.dtype)) for i, t in enumerate(inputs)]
-    scope: Scope = {
-        t.name: Value(shape=t.shape, dtype=t.dtype, expr=p, root=p) for t, p in zip(inputs, params, strict=True)
-    }
+    scope: Scope = {}
+    for info, param in zip(inputs, params, strict=True):
+        # A tensor without elements holds nothing that is only known at run time.
+        known = 0 in info.shape
+        scope[info.name] = (
+            constant(np.zeros(info.shape, info.dtype))
+            if known
+            else Value(shape=info.shape, dtype=info.dtype, expr=param, root=param)
+        )
     opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
     with block.function("main", params):
         with block.dataflow():
@@ -62,7 +69,7 @@ def _own_outputs(
             )
             continue
         root = value.root if value.root is not None else value.expr
-        if value.is_constant or any(root.same_as(t) for t in taken):
+        if root is None or any(root.same_as(t) for t in taken):
             try:
                 value = context.copy(value)
             except Unsupported as e:

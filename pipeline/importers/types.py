@@ -1,5 +1,7 @@
 """ONNX's own type and shape inference for one node, as a check on ours."""
 
+from typing import TypeAlias
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -9,6 +11,8 @@ from .findings import Unsupported
 from .values import AnyValue, Shape, Value
 
 _MAX_DATA_ELEMENTS = 4096
+# Output name to (dtype, shape); None is what ONNX does not know.
+Expected: TypeAlias = dict[str, tuple[str | None, tuple[int | None, ...] | None]]
 
 
 def element_type(dtype: str) -> int:
@@ -33,8 +37,8 @@ def type_proto(value: AnyValue) -> onnx.TypeProto | None:
 
 def infer(
     schema: onnx.defs.OpSchema, proto: onnx.NodeProto, inputs: dict[str, AnyValue], opsets: dict[str, int]
-) -> dict[str, tuple[str | None, tuple[int | None, ...] | None]]:
-    """Output name to (dtype, shape), None where ONNX does not know; raises Unsupported where it finds the node invalid."""
+) -> Expected:
+    """Types of the outputs; raises Unsupported where it finds the node invalid."""
     types = {name: t for name, value in inputs.items() if (t := type_proto(value)) is not None}
     if len(types) != len(inputs):
         return {}
@@ -47,14 +51,12 @@ def infer(
         found = onnx.shape_inference.infer_node_outputs(schema, proto, types, data, opset_imports=imports)
     except onnx.shape_inference.InferenceError as e:
         raise Unsupported(f"not valid ONNX: {_one_line(str(e))}") from e
-    except (RuntimeError, ValueError, IndexError):
+    except (RuntimeError, ValueError, IndexError, onnx.checker.ValidationError):
         return {}
     return {name: _read(t) for name, t in found.items()}
 
 
-def check_outputs(
-    expected: dict[str, tuple[str | None, tuple[int | None, ...] | None]], name: str, value: AnyValue
-) -> None:
+def check_outputs(expected: Expected, name: str, value: AnyValue) -> None:
     """Raises Unsupported where a converted output is not what ONNX says it is."""
     if name not in expected or not isinstance(value, Value):
         return

@@ -16,7 +16,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 class Linear:
     """How a value was computed from constant weights, so that a following scale and shift can be folded into them.
 
-    `emit(scale, shift)` computes the layer again with each of its C outputs multiplied and shifted (float64, shape (C,));
+    `emit(scale, shift)` computes the layer again with its C outputs multiplied and shifted (float64, shape (C,));
     `channel_axis` is where C lies in the value.
     """
 
@@ -72,7 +72,7 @@ class OptionalValue:
 AnyValue: TypeAlias = Value | SequenceValue | OptionalValue
 
 
-def constant(array: Array | float | int | bool, dtype: str | None = None) -> Value:
+def constant(array: Array | np.generic | float, dtype: str | None = None) -> Value:
     data = np.asarray(array) if dtype is None else np.asarray(array).astype(dtype)
     return Value(shape=tuple(int(d) for d in data.shape), dtype=str(data.dtype), data=data)
 

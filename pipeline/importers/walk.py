@@ -13,14 +13,14 @@ from . import evaluate, functions, registry, types
 from .builder import Builder
 from .findings import CUT_HINT, Finding, Unsupported
 from .node import Node
-from .types import dtype_name, element_type
 from .values import RUNTIME_DTYPES, AnyValue, SequenceValue, Value, constant
 
 # One of these stands for an output of a node that was refused; what depends on it is not reported again.
 _UNKNOWN = SequenceValue(items=(), dtype="unknown")
 _MAX_DEPTH = 32
 _MAX_FOLDED_BYTES = 1 << 30
-# Largest that a weight may be divided into; unrolled loops beyond this many nodes are refused.
+# Operators of opsets before this one are accepted where they have not changed since.
+_OLDEST_OPSET = 6
 _MAX_NODES = 200_000
 Scope = dict[str, AnyValue]
 
@@ -127,16 +127,18 @@ class Context(Builder):
             return self._expand(function, node, None)
         if schema is None and entry is None:
             raise _unsupported_operator(node, schema)
+        if domain == "" and version < _OLDEST_OPSET and schema is not None:
+            _check_meaning(node, schema)
         if schema is not None and schema.deprecated and entry is None:
             raise Unsupported(f"the operator does not exist any more in opset {version}")
         known = {n: v for n, v in zip(proto.input, inputs, strict=True) if n and v is not None}
-        expected = types.infer(schema, proto, known, self._opsets) if schema is not None else {}
-        results = self._results(node, entry, schema, expected)
+        constants = all(v is None or (isinstance(v, Value) and v.is_constant) for v in inputs)
+        expected = _infer(schema, node, known, self._opsets, constants) if schema is not None else {}
+        results = self._results(node, entry, schema, expected, constants)
         for name, result in zip(proto.output, results, strict=False):
             if name and result is None:
                 raise Unsupported(f"output {name!r} is not supported")
-            if name and result is not None and not node.attribute("ceil_mode", 0):
-                # ONNX's own inference lets a pool's last window start in the padding; onnxruntime and PyTorch do not.
+            if name and result is not None and not _inference_is_wrong(node):
                 types.check_outputs(expected, name, result)
         if len(results) < len([n for n in proto.output if n]):
             raise Unsupported(f"has {len(proto.output)} outputs; only {len(results)} are supported")
@@ -147,10 +149,10 @@ class Context(Builder):
         node: Node,
         entry: registry.Entry | None,
         schema: onnx.defs.OpSchema | None,
-        expected: dict[str, tuple[str | None, tuple[int | None, ...] | None]],
+        expected: types.Expected,
+        constants: bool,
     ) -> Sequence[AnyValue | None]:
         structural = entry is not None and entry.structural
-        constants = all(v is None or (isinstance(v, Value) and v.is_constant) for v in node.inputs)
         deterministic = node.op not in evaluate.NOT_DETERMINISTIC
         if constants and not structural and deterministic and schema is not None:
             _check_size(expected)
@@ -175,7 +177,7 @@ class Context(Builder):
             raise
         except Exception as e:  # TVM and numpy raise many kinds; each must end as this node's refusal, not a traceback
             raise Unsupported(f"cannot be converted: {_first_line(e)}") from e
-        return [results] if not isinstance(results, list | tuple) else results
+        return [results] if isinstance(results, AnyValue) else results
 
     def _expand(
         self, function: onnx.FunctionProto, node: Node, schema: onnx.defs.OpSchema | None
@@ -191,6 +193,9 @@ class Context(Builder):
                 inner[name] = value
         body = _without_absent_inputs(body, set(function.input) - set(inner))
         opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
+        if schema is not None and schema.domain:
+            # Bodies of preview operators are written for whatever opset the model has.
+            opsets[""] = self._opsets.get("", onnx.defs.onnx_opset_version())
         uses = count_uses(body, function.output)
         outer, outer_opsets, found = self._scope, self._opsets, len(self.findings)
         self._scope, self._opsets, self._depth = inner, opsets or outer_opsets, self._depth + 1
@@ -205,7 +210,7 @@ class Context(Builder):
         return results
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 (like Unsupported, it says what happened to the node)
     """A node that cannot be converted for a reason that has been reported already."""
 
 
@@ -236,6 +241,34 @@ def _without_absent_inputs(nodes: list[onnx.NodeProto], absent: set[str]) -> lis
     return result
 
 
+def _infer(
+    schema: onnx.defs.OpSchema, node: Node, inputs: dict[str, AnyValue], opsets: dict[str, int], constants: bool
+) -> types.Expected:
+    """What ONNX expects. Where all inputs are constants, whoever computes the node says whether it is valid."""
+    try:
+        return types.infer(schema, node.proto, inputs, opsets)
+    except Unsupported:
+        if constants:
+            return {}
+        raise
+
+
+def _inference_is_wrong(node: Node) -> bool:
+    """ONNX lets a pool's last window start in the padding, where onnxruntime and PyTorch do not, and takes STFT for
+    two-sided where `onesided` is left out."""
+    return bool(node.attribute("ceil_mode", 0)) or (node.op == "STFT" and "onesided" not in node.attributes)
+
+
+def _check_meaning(node: Node, schema: onnx.defs.OpSchema) -> None:
+    """Old opsets are right as long as their operators still mean the same in the oldest opset that is known here."""
+    known = _schema(node.op, _OLDEST_OPSET, "")
+    if known is None or known.since_version != schema.since_version:
+        raise Unsupported(
+            f"has an older meaning in opset {node.version}; expected opset {_OLDEST_OPSET} or newer",
+            hint="onnx.version_converter.convert_version(model, 13) updates a model",
+        )
+
+
 def _schema(name: str, version: int, domain: str) -> onnx.defs.OpSchema | None:
     try:
         return onnx.defs.get_schema(name, version, domain)
@@ -254,7 +287,7 @@ def _unsupported_operator(node: Node, schema: onnx.defs.OpSchema | None) -> Unsu
     return Unsupported("the operator is not supported", hint=CUT_HINT)
 
 
-def _check_size(expected: dict[str, tuple[str | None, tuple[int | None, ...] | None]]) -> None:
+def _check_size(expected: types.Expected) -> None:
     for name, (dtype, shape) in expected.items():
         if dtype in (None, "object") or shape is None or None in shape:
             continue
@@ -282,6 +315,3 @@ def _label(proto: onnx.NodeProto) -> str:
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[-1][:200] if lines else ''}".rstrip(": ")
-
-
-__all__ = ["Context", "count_uses", "dtype_name", "element_type"]

@@ -78,7 +78,15 @@ def convert_softplus(ctx: Context, node: Node) -> Value:
 
 def softplus(ctx: Context, x: Value) -> Value:
     small = ctx.unary("exp", ctx.unary("negative", ctx.unary("abs", x)))
-    return ctx.add(ctx.binary("maximum", x, ctx.scalar(0, x)), ctx.unary("log", ctx.add(small, ctx.scalar(1, x))))
+    return ctx.add(ctx.binary("maximum", x, ctx.scalar(0, x)), _log_one_plus(ctx, small))
+
+
+def _log_one_plus(ctx: Context, x: Value) -> Value:
+    """log(1 + x) for x of 0 or more, exact also where 1 + x rounds (Kahan): OpenCL's own log1p has no half form."""
+    one = ctx.scalar(1, x)
+    total = ctx.add(x, one)
+    ratio = ctx.div(x, ctx.sub(total, one))
+    return ctx.where(ctx.binary("equal", total, one), x, ctx.mul(ctx.unary("log", total), ratio))
 
 
 @converts("Softsign")
@@ -152,7 +160,8 @@ def convert_softmax(ctx: Context, node: Node) -> Value:
     if x.rank == 0:
         return constant(1.0 if node.op == "Softmax" else 0.0, x.dtype)
     op = relax.op.nn.softmax if node.op == "Softmax" else relax.op.nn.log_softmax
-    return ctx.reshape(ctx.emit(op(ctx.expr(x), axis)), node.tensor(0).shape)
+    wide = ctx.cast(x, "float32") if x.dtype == "float16" else x
+    return ctx.reshape(ctx.cast(ctx.emit(op(ctx.expr(wide), axis)), x.dtype), node.tensor(0).shape)
 
 
 @converts("Hardmax")

@@ -13,7 +13,7 @@ _MAX_TRIPS = 1024
 
 @converts("If", structural=True)
 def convert_if(ctx: Context, node: Node) -> list[AnyValue]:
-    """A constant condition takes one branch; otherwise both are computed, which is right as nothing has side effects."""
+    """A constant condition takes one branch; otherwise both are computed: nothing has side effects."""
     condition = node.tensor(0)
     if condition.data is not None:
         taken = "then_branch" if bool(condition.data.all()) else "else_branch"

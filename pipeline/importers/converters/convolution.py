@@ -1,10 +1,10 @@
 """Conv, ConvTranspose and ConvInteger in one to three spatial dimensions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from tvm import relax
+from tvm import relax, topi
 
 from ..findings import Unsupported
 from ..node import Node
@@ -32,40 +32,38 @@ def convolve(ctx: Context, node: Node, x: Value, weight: Value, bias: Value | No
         raise Unsupported(f"bias has shape {bias.shape}; expected ({outputs},)")
     if weight.data is None or (bias is not None and bias.data is None):
         return _add_bias(ctx, _conv(ctx, x, weight, window, groups), bias)
+    if weight.dtype not in ("float16", "float32", "float64"):
+        return _add_bias(ctx, _conv(ctx, x, weight, window, groups), bias)
     w, b = weight.data, None if bias is None else bias.data
+    per_output = (outputs, *[1] * (weight.rank - 1))
 
-    def emit(scale: Array, shift: Array) -> Value:
-        scaled = w.astype(np.float64) * scale.reshape(-1, *[1] * (w.ndim - 1))
-        shifted = (0.0 if b is None else b.astype(np.float64)) * scale + shift
-        return _constant_conv(
-            ctx, x, scaled.astype(w.dtype), shifted.astype(w.dtype), window, groups, emit, scale, shift
-        )
+    def layer(scaled: Array) -> Value:
+        return _conv(ctx, x, constant(scaled), window, groups)
 
-    return _constant_conv(ctx, x, w, b, window, groups, emit, np.ones(outputs), np.zeros(outputs))
+    return _foldable(ctx, layer, w, per_output, b, np.ones(outputs), np.zeros(outputs))
 
 
-def _constant_conv(
+def _foldable(
     ctx: Context,
-    x: Value,
+    layer: Callable[[Array], Value],
     weight: Array,
+    per_output: Sequence[int],
     bias: Array | None,
-    window: Window,
-    groups: int,
-    emit: "object",
     scale: Array,
     shift: Array,
 ) -> Value:
-    """The layer with constant weights; the result remembers how to be made again with another scale and shift."""
-    result = _add_bias(ctx, _conv(ctx, x, constant(weight), window, groups), None if bias is None else constant(bias))
-    if not callable(emit) or weight.dtype.kind != "f":
-        return result
+    """scale * (layer(weight) + bias) + shift per output channel, as one layer that later scales and shifts join.
+
+    `per_output` is the shape in which the scale multiplies the weight.
+    """
+    scaled = weight.astype(np.float64) * scale.reshape(per_output)
+    shifted = (np.zeros_like(scale) if bias is None else bias.astype(np.float64)) * scale + shift
+    result = _add_bias(ctx, layer(scaled.astype(weight.dtype)), constant(shifted.astype(weight.dtype)))
 
     def again(more: Array, offset: Array) -> Value:
-        value = emit(scale * more, shift * more + offset)
-        assert isinstance(value, Value)
-        return value
+        return _foldable(ctx, layer, weight, per_output, bias, scale * more, shift * more + offset)
 
-    return replace(result, linear=Linear(emit=again, channels=weight.shape[0], channel_axis=1))
+    return replace(result, linear=Linear(emit=again, channels=scale.size, channel_axis=1))
 
 
 def _add_bias(ctx: Context, x: Value, bias: Value | None) -> Value:
@@ -116,31 +114,44 @@ def convert_conv_transpose(ctx: Context, node: Node) -> Value:
     full = [s * (i - 1) + e for s, i, e in zip(strides, x.shape[2:], extents, strict=True)]
     before, after = _transpose_pads(node, [f + p for f, p in zip(full, extra, strict=True)], x.shape[2:], strides)
     if any(d != 1 for d in dilations):
-        weight = _spread(weight, dilations)
+        weight = _spread(ctx, weight, dilations)
     outputs = weight.shape[1] * groups
     if bias is not None and bias.shape != (outputs,):
         raise Unsupported(f"bias has shape {bias.shape}; expected ({outputs},)")
-    # Everything is computed, then cropped by `pads` (or filled up where output_shape asks for more than there is).
-    fill = [max(-a, 0) + 0 for a in after]
     sizes = [f + p - b - a for f, p, b, a in zip(full, extra, before, after, strict=True)]
     if min(sizes) < 1:
         raise Unsupported(f"the pads leave nothing of the output, got sizes {sizes}")
-    inside = all(
-        0 <= b <= e - 1 and 0 <= a <= e - 1 and p < max(s, d)
-        for b, a, e, p, s, d in zip(before, after, extents, extra, strides, dilations, strict=True)
-    )
-    groups_ok = groups == 1 or rank > 1
-    if inside and groups_ok:
-        y = _transposed(ctx, x, weight, strides, [*before, *after], extra, groups)
-    else:
-        y = _transposed(ctx, x, weight, strides, [0] * 2 * rank, [0] * rank, groups)
-        room = [max(b + s - f, 0) for b, s, f in zip(before, sizes, full, strict=True)]
-        front = [max(-b, 0) for b in before]
-        y = ctx.pad(y, [0, 0, *front], [0, 0, *(max(r, f) for r, f in zip(room, fill, strict=True))])
-        starts = [max(b, 0) for b in before]
-        ends = [s + n for s, n in zip(starts, sizes, strict=True)]
-        y = ctx.slice(y, list(range(2, x.rank)), starts, ends)
-    return _add_bias(ctx, y, bias)
+
+    def run(w: Value) -> Value:
+        inside = all(
+            0 <= b < e and 0 <= a < e and p < max(s, d)
+            for b, a, e, p, s, d in zip(before, after, extents, extra, strides, dilations, strict=True)
+        )
+        if inside and (groups == 1 or rank > 1):
+            return _transposed(ctx, x, w, strides, [*before, *after], extra, groups)
+        return _cropped(ctx, _transposed(ctx, x, w, strides, [0] * 2 * rank, [0] * rank, groups), before, sizes)
+
+    if weight.data is None or (bias is not None and bias.data is None) or weight.data.dtype.kind != "f":
+        return _add_bias(ctx, run(weight), bias)
+    # Output channel g * O / groups + o has its weights in the rows of group g.
+    data = weight.data.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
+
+    def layer(scaled: Array) -> Value:
+        return run(constant(scaled.reshape(weight.shape)))
+
+    per_output = (groups, 1, weight.shape[1], *[1] * rank)
+    bias_data = None if bias is None else bias.data
+    return _foldable(ctx, layer, data, per_output, bias_data, np.ones(outputs), np.zeros(outputs))
+
+
+def _cropped(ctx: Context, full: Value, before: Sequence[int], sizes: Sequence[int]) -> Value:
+    """`sizes` elements from position `before` on per spatial axis; zeros where there is nothing."""
+    front = [max(-b, 0) for b in before]
+    behind = [max(b + s - d, 0) for b, s, d in zip(before, sizes, full.shape[2:], strict=True)]
+    padded = ctx.pad(full, [0, 0, *front], [0, 0, *behind])
+    starts = [max(b, 0) for b in before]
+    ends = [s + n for s, n in zip(starts, sizes, strict=True)]
+    return ctx.slice(padded, list(range(2, full.rank)), starts, ends)
 
 
 def _transpose_pads(
@@ -156,9 +167,11 @@ def _transpose_pads(
         wanted = [i * s for i, s in zip(spatial, strides, strict=True)]
     if wanted is not None:
         total = [f - w for f, w in zip(sizes, wanted, strict=True)]
-        small = [t // 2 for t in total]
-        large = [t - t // 2 for t in total]
-        return (small, large) if auto != "SAME_LOWER" else (large, small)
+        small = [t // 2 if t > 0 else 0 for t in total]
+        large = [t - s for t, s in zip(total, small, strict=True)]
+        # Where more is asked for than there is, zeros are appended.
+        first = [s if auto == "SAME_UPPER" or t < 0 else n for t, s, n in zip(total, small, large, strict=True)]
+        return first, [t - f for t, f in zip(total, first, strict=True)]
     if auto == "VALID":
         return [0] * rank, [0] * rank
     if auto != "NOTSET":
@@ -169,9 +182,9 @@ def _transpose_pads(
     return pads[:rank], pads[rank:]
 
 
-def _spread(weight: Value, dilations: Sequence[int]) -> Value:
+def _spread(ctx: Context, weight: Value, dilations: Sequence[int]) -> Value:
     if weight.data is None:
-        raise Unsupported("dilations need a constant weight; this one is computed at run time")
+        return ctx.te("dilate", lambda w: topi.nn.dilate(w, [1, 1, *dilations]), weight)
     extents = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]
     spread = np.zeros((*weight.shape[:2], *extents), weight.data.dtype)
     spread[(slice(None), slice(None), *(slice(None, None, d) for d in dilations))] = weight.data

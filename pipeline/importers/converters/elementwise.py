@@ -3,14 +3,14 @@
 from typing import Any
 
 import numpy as np
-import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from ..builder import broadcast_shape
 from ..findings import Unsupported
 from ..node import Node
 from ..registry import converts
-from ..values import Value, constant, is_float, is_integer
+from ..types import dtype_name
+from ..values import RUNTIME_DTYPES, Value, constant, is_float, is_integer
 from ..walk import Context
 
 _UNARY = {
@@ -165,7 +165,7 @@ def convert_pow(ctx: Context, node: Node) -> Value:
         base = ctx.broadcast(a, shape)
         if exponent in (1.0, 2.0, 3.0, 4.0):
             square = ctx.mul(base, base) if exponent > 1 else base
-            return {1.0: base, 2.0: square}.get(exponent) or ctx.mul(square, base if exponent == 3 else square)
+            return square if exponent < 3 else ctx.mul(square, base if exponent == 3.0 else square)
         if exponent == 0.5 and is_float(a.dtype):
             return ctx.unary("sqrt", base)
     if is_float(a.dtype):
@@ -181,39 +181,62 @@ def convert_mod(ctx: Context, node: Node) -> Value:
     a, b = node.tensor(0), node.tensor(1)
     shape = broadcast_shape(a.shape, b.shape)
     a, b = ctx.broadcast(a, shape), ctx.broadcast(b, shape)
+    floor = not node.attribute("fmod", 0)
     if is_float(a.dtype):
-        if not node.attribute("fmod", 0):
-            raise Unsupported("fmod must be 1 for floating-point inputs")
-        wide = "float32" if a.dtype == "float16" else a.dtype
-        rest = ctx.elementwise("fmod", tvm.tirx.fmod, ctx.cast(a, wide), ctx.cast(b, wide))
-        return ctx.cast(rest, a.dtype)
+        return _float_mod(ctx, a, b, floor=floor)
 
     def remainder(x: Any, y: Any) -> Any:
-        rest = tvm.tirx.truncmod(x, y)
-        if node.attribute("fmod", 0):
+        rest = tirx.truncmod(x, y)
+        if not floor or a.dtype.startswith("uint"):
             return rest
-        zero = tvm.tirx.const(0, a.dtype)
-        wrong_sign = tvm.tirx.all(rest != zero, (rest < zero).not_equal(y < zero))
-        return tvm.tirx.Select(wrong_sign, rest + y, rest)
+        zero = tirx.const(0, a.dtype)
+        other_sign = tirx.any(tirx.all(rest < zero, y > zero), tirx.all(rest > zero, y < zero))
+        return tirx.Select(other_sign, rest + y, rest)
 
-    if a.dtype.startswith("uint"):
-        return ctx.elementwise("mod", tvm.tirx.truncmod, a, b)
     return ctx.elementwise("mod", remainder, a, b)
+
+
+def _float_mod(ctx: Context, a: Value, b: Value, *, floor: bool) -> Value:
+    """In float64, where the product of quotient and divisor is exact for quotients below 2**29 of float32 numbers."""
+    zero, infinity = tirx.const(0, "float64"), tirx.const(float("inf"), "float64")
+
+    def remainder(x: Any, y: Any) -> Any:
+        rest = x - tirx.trunc(x / y) * y
+        size = tirx.abs(y)
+        # A rounded quotient may be one too large.
+        low, high = tirx.all(x > zero, rest < zero), tirx.all(x < zero, rest > zero)
+        rest = tirx.Select(low, rest + size, tirx.Select(high, rest - size, rest))
+        rest = tirx.Select(tirx.all(size.equal(infinity), tirx.abs(x) < infinity), x, rest)
+        if not floor:
+            return rest
+        other_sign = tirx.any(tirx.all(rest < zero, y > zero), tirx.all(rest > zero, y < zero))
+        return tirx.Select(other_sign, rest + y, rest)
+
+    wide = ctx.elementwise("mod", remainder, ctx.cast(a, "float64"), ctx.cast(b, "float64"))
+    return ctx.cast(wide, a.dtype)
 
 
 @converts("BitShift")
 def convert_bit_shift(ctx: Context, node: Node) -> Value:
+    """Shifting by the width or more (negative counts read as unsigned) moves all bits out; the sign is repeated."""
     a, b = node.tensor(0), node.tensor(1)
     shape = broadcast_shape(a.shape, b.shape)
     a, b = ctx.broadcast(a, shape), ctx.broadcast(b, shape)
-    left = node.text("direction", "") == "LEFT"
-    bits = np.dtype(a.dtype).itemsize * 8
+    left, signed = node.text("direction", "") == "LEFT", a.dtype.startswith("int")
+    bits, zero = np.dtype(a.dtype).itemsize * 8, tirx.const(0, a.dtype)
+
+    if not signed:
+        inside = ctx.binary("less", b, ctx.scalar(bits, b))
+        count = ctx.binary("minimum", b, ctx.scalar(bits - 1, b))
+        op = relax.op.left_shift if left else relax.op.right_shift
+        return ctx.where(inside, ctx.emit(op(ctx.expr(a), ctx.expr(count))), ctx.scalar(0, a))
 
     def shift(x: Any, y: Any) -> Any:
-        # Shifting by the width or more is undefined in C; all bits have gone then.
-        inside = tvm.tirx.min(y, tvm.tirx.const(bits - 1, a.dtype))
-        moved = x << inside if left else x >> inside
-        return tvm.tirx.Select(y < tvm.tirx.const(bits, a.dtype), moved, tvm.tirx.const(0, a.dtype))
+        inside = tirx.all(y >= zero, y < tirx.const(bits, a.dtype))
+        count = tirx.Select(inside, y, tirx.const(bits - 1, a.dtype))
+        if left:
+            return tirx.Select(inside, x << count, zero)
+        return tirx.Select(tirx.any(inside, x < zero), x >> count, zero)
 
     return ctx.elementwise("bit_shift", shift, a, b)
 
@@ -237,9 +260,6 @@ def convert_where(ctx: Context, node: Node) -> Value:
 
 @converts("Cast", "CastLike", "BitCast")
 def convert_cast(ctx: Context, node: Node) -> Value:
-    from ..types import dtype_name
-    from ..values import RUNTIME_DTYPES
-
     x = node.tensor(0)
     wanted = node.tensor(1).dtype if node.op == "CastLike" else dtype_name(node.attributes["to"])
     if wanted not in RUNTIME_DTYPES:
@@ -250,7 +270,7 @@ def convert_cast(ctx: Context, node: Node) -> Value:
         return x
     if "bool" in (x.dtype, wanted):
         return ctx.cast(x, wanted)
-    return ctx.elementwise("bit_cast", lambda v: tvm.tirx.reinterpret(wanted, v), x)
+    return ctx.elementwise("bit_cast", lambda v: tirx.reinterpret(wanted, v), x)
 
 
 @converts("Clip")

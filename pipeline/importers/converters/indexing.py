@@ -1,4 +1,4 @@
-"""Gathering and scattering. Negative indices count from the end; what lies outside is refused, or clamped at run time."""
+"""Gathering and scattering. Negative indices count from the end; others outside are refused, or clamped at run time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -97,10 +97,10 @@ def convert_gather_nd(ctx: Context, node: Node) -> Value:
 
 
 _REDUCERS = {
-    "add": lambda a, b: a + b,
-    "mul": lambda a, b: a * b,
-    "max": tirx.max,
-    "min": tirx.min,
+    "add": te.sum,
+    "mul": te.comm_reducer(lambda a, b: a * b, lambda t: tirx.const(1, t), name="product"),
+    "max": te.max,
+    "min": te.min,
 }
 
 
@@ -127,8 +127,7 @@ def _scatter(
         return [te.reduce_axis((0, e), name=f"k{i}") for i, e in enumerate(extents)]
 
     if kind != "none":
-        fold = _REDUCERS[kind]
-        reducer = te.comm_reducer(fold, lambda t: _neutral(kind, t), name=f"scatter_{kind}")
+        reducer = _REDUCERS[kind]
 
         def gathered(*tensors: Any) -> Any:
             k = axes()
@@ -159,7 +158,8 @@ def _scatter(
 
     def chosen(data: Any, source: Any, *tensors: Any) -> Any:
         def at(*i: Any) -> Any:
-            rest, k = tirx.max(source(*i), tirx.const(0, "int64")), []
+            rest = tirx.max(source(*i), tirx.const(0, "int64"))
+            k: list[Any] = []
             for extent in reversed(extents):
                 k.insert(0, tirx.truncmod(rest, tirx.const(extent, "int64")))
                 rest = tirx.truncdiv(rest, tirx.const(extent, "int64"))

@@ -9,6 +9,7 @@ from ..builder import broadcast_shape
 from ..findings import Unsupported
 from ..node import Node, normal_axis
 from ..registry import converts
+from ..types import dtype_name
 from ..values import Value, constant
 from ..walk import Context
 
@@ -250,11 +251,9 @@ def convert_trilu(ctx: Context, node: Node) -> Value:
 
 @converts("EyeLike")
 def convert_eye_like(ctx: Context, node: Node) -> Value:
-    from ..types import dtype_name
-
     x = node.tensor(0)
     dtype = dtype_name(node.attributes["dtype"]) if "dtype" in node.attributes else x.dtype
-    return constant(np.eye(*x.shape, k=node.attribute("k", 0)), dtype)
+    return constant(np.eye(x.shape[0], x.shape[1], k=node.attribute("k", 0)), dtype)
 
 
 @converts("ReverseSequence")

@@ -14,7 +14,7 @@ from ..walk import Context
 
 @converts("BatchNormalization")
 def convert_batch_normalization(ctx: Context, node: Node) -> list[Value]:
-    """y = x * scale' + shift' with stored statistics; folded into the layer before it where that has constant weights."""
+    """y = x * scale' + shift' with stored statistics; folded into a layer of constant weights before it."""
     x = node.tensor(0)
     if node.attribute("training_mode", 0) or (node.version < 7 and not node.attribute("is_test", 0)):
         raise Unsupported("is in training mode, so it uses the statistics of the batch", hint="export for inference")
@@ -24,7 +24,7 @@ def convert_batch_normalization(ctx: Context, node: Node) -> list[Value]:
         raise Unsupported("has training outputs", hint="export the model for inference")
     epsilon = float(node.attribute("epsilon", 1e-5))
     scale, bias, mean, variance = (node.tensor(i) for i in range(1, 5))
-    shape = (-1 if x.rank < 2 else x.shape[1], *[1] * (x.rank - 2)) if x.rank > 1 else (x.shape[0],)
+    shape = (x.shape[1], *[1] * (x.rank - 2)) if x.rank > 1 else x.shape
     if all(v.data is not None for v in (scale, bias, mean, variance)):
         g, b, m, v = (np.asarray(t.data, np.float64) for t in (scale, bias, mean, variance))
         factor = g / np.sqrt(v + epsilon)
@@ -33,9 +33,9 @@ def convert_batch_normalization(ctx: Context, node: Node) -> list[Value]:
             return [x.linear.emit(factor, offset)]
         scaled = ctx.mul(x, constant(factor.reshape(shape).astype(x.dtype)))
         return [ctx.add(scaled, constant(offset.reshape(shape).astype(x.dtype)))]
-    g, b, m, v = (ctx.reshape(ctx.cast(t, x.dtype), shape) for t in (scale, bias, mean, variance))
-    normal = ctx.div(ctx.sub(x, m), ctx.unary("sqrt", ctx.add(v, ctx.scalar(epsilon, v))))
-    return [ctx.add(ctx.mul(normal, g), b)]
+    laid = [ctx.reshape(ctx.cast(t, x.dtype), shape) for t in (scale, bias, mean, variance)]
+    deviation = ctx.unary("sqrt", ctx.add(laid[3], ctx.scalar(epsilon, x)))
+    return [ctx.add(ctx.mul(ctx.div(ctx.sub(x, laid[2]), deviation), laid[0]), laid[1])]
 
 
 @converts("InstanceNormalization")

@@ -69,8 +69,9 @@ def convert_max_pool(ctx: Context, node: Node) -> list[Value]:
 def _positions(ctx: Context, node: Node, x: Value, largest: Value, window: Window) -> Value:
     """Flat position of each maximum in the whole input, the first one where several are equal."""
     spatial = x.shape[2:]
-    order = "F" if node.attribute("storage_order", 0) else "C"
-    image = np.arange(int(np.prod(spatial)), dtype=np.int64).reshape(spatial, order=order)
+    image: Array = np.arange(int(np.prod(spatial)), dtype=np.int64)
+    # Column major counts the first axis fastest.
+    image = image.reshape(spatial[::-1]).T if node.attribute("storage_order", 0) else image.reshape(spatial)
     planes = np.arange(x.shape[0] * x.shape[1], dtype=np.int64).reshape(*x.shape[:2], *[1] * len(spatial))
     flat = constant(np.broadcast_to(planes * image.size + image, x.shape).copy())
     far = int(np.iinfo(np.int64).max)

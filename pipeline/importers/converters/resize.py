@@ -1,5 +1,6 @@
 """Resize and Upsample. Which inputs an output element takes, and with which weights, is known while importing."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,12 @@ def _coordinates(node: Node, length: int, output: int, scale: Any, region: tuple
     at = np.arange(output, dtype=np.float64)
     exact = float(scale) * length
     if kind == "align_corners":
+        if abs(exact - output) > 1e-3:
+            raise Unsupported(
+                f"align_corners with a scale of {float(scale):g} on {length} elements gives no whole size, for which "
+                "ONNX and onnxruntime disagree",
+                hint="export the Resize with sizes",
+            )
         return at * 0 if output == 1 else at * (length - 1) / (output - 1)
     if kind == "asymmetric":
         return _divide(at, scale)
@@ -142,7 +149,7 @@ def _resize_axis(ctx: Context, node: Node, x: Value, axis: int, at: Array, scale
 
 def _round(node: Node, at: Array) -> Array:
     kind = node.text("nearest_mode", "round_prefer_floor")
-    rounders = {
+    rounders: dict[str, Callable[[Array], Any]] = {
         "round_prefer_floor": lambda v: np.ceil(v - 0.5),
         "round_prefer_ceil": lambda v: np.floor(v + 0.5),
         "floor": np.floor,

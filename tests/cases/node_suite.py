@@ -1,0 +1,203 @@
+"""The node test cases that ship in the onnx package: import each, run it on the CPU, compare with its answers.
+
+`python tests/cases/node_suite.py` prints what differs from the table beside it and the counts; `--write` writes the
+table.
+"""
+
+import argparse
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import onnx
+
+TABLE = Path(__file__).with_name("node_suite.tsv")
+
+# Inputs that say a shape, an axis or a count. Real models have them as weights, so they are bound before importing.
+_SHAPE_LIKE: dict[str, tuple[int, ...]] = {
+    "AffineGrid": (1,),
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "Compress": (1,),
+    "ConstantOfShape": (0,),
+    "CumProd": (1,),
+    "CumSum": (1,),
+    "DFT": (1, 2),
+    "Dropout": (1, 2),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "Loop": (0, 1),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "STFT": (1, 3),
+    "SequenceInsert": (2,),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "SplitToSequence": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+    "Upsample": (1,),
+    **{
+        f"Reduce{kind}": (1,)
+        for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+    },
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """`bound` are inputs turned into weights; `feeds` and `expected` are what runs and what must come out."""
+
+    name: str
+    model: onnx.ModelProto
+    feeds: dict[str, Any]
+    expected: list[Any]
+    rtol: float
+    atol: float
+
+
+def cases() -> Iterator[Case]:
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tests = load_model_tests(kind="node")
+    bound = {t.name: _bound_names(t.model) for t in tests}
+    for test in tests:
+        base = re.sub(r"_expanded(_ver\d+)?$", "", test.name)
+        inputs, expected = ([_array(v) for v in values] for values in test.data_sets[0])
+        yield _case(test, bound.get(base, set()) or bound[test.name], inputs, expected)
+
+
+def _array(value: Any) -> Any:
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _bound_names(model: onnx.ModelProto) -> set[str]:
+    names = set()
+    for node in model.graph.node:
+        positions = list(_SHAPE_LIKE.get(node.op_type, ()))
+        names |= {node.input[i] for i in positions if i < len(node.input) and node.input[i]}
+    return names & {v.name for v in model.graph.input}
+
+
+def _case(test: Any, bound: set[str], inputs: list[Any], expected: list[Any]) -> Case:
+    model = onnx.ModelProto()
+    model.CopyFrom(test.model)
+    feeds, kept = {}, []
+    for value, given in zip(list(model.graph.input), inputs, strict=False):
+        if value.name in bound and isinstance(given, np.ndarray | np.generic):
+            model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(given), value.name))
+        else:
+            feeds[value.name] = given
+            kept.append(value)
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.ir_version = max(model.ir_version, 4)
+    return Case(name=test.name, model=model, feeds=feeds, expected=expected, rtol=test.rtol, atol=test.atol)
+
+
+def run_case(case: Case, folder: Path) -> tuple[str, str]:
+    """State (pass, refused, wrong, crash) and reason."""
+    from llvm_truth import run
+    from malisdk_pipeline.errors import MaliSdkError
+    from malisdk_pipeline.importers import import_onnx
+
+    path = folder / "model.onnx"
+    path.write_bytes(case.model.SerializeToString())
+    shapes = {n: tuple(v.shape) for n, v in case.feeds.items() if isinstance(v, np.ndarray | np.generic)}
+    try:
+        imported = import_onnx(path, shapes=shapes)
+    except MaliSdkError as e:
+        return "refused", _reason(str(e), path)
+    except Exception as e:  # a bug, to be told apart from a refusal
+        return "crash", f"import: {type(e).__name__}: {_reason(str(e), path)}"
+    try:
+        results = run(imported, {n: np.asarray(v) for n, v in case.feeds.items()})
+    except Exception as e:
+        return "crash", f"run: {type(e).__name__}: {_reason(str(e).strip().splitlines()[-1], path)}"
+    for index, (result, wanted) in enumerate(zip(results, case.expected, strict=True)):
+        difference = _difference(result, np.asarray(wanted), case.rtol, case.atol)
+        if difference:
+            return "wrong", f"output {index}: {difference}"
+    return "pass", ""
+
+
+def _difference(result: Any, wanted: Any, rtol: float, atol: float) -> str:
+    if result.shape != wanted.shape:
+        return f"shape {result.shape}; expected {wanted.shape}"
+    if result.dtype != wanted.dtype:
+        return f"type {result.dtype}; expected {wanted.dtype}"
+    if result.dtype.kind == "f" and wanted.size and np.isfinite(wanted).any():
+        # What should be 0 is rounding noise of the larger values around it.
+        atol = max(atol, 1e-7 * float(np.abs(wanted[np.isfinite(wanted)]).max()))
+    if result.dtype == np.float16:
+        # One step of float16 is up to 9.8e-4 of the value, and sums are taken in another order.
+        rtol = max(rtol, 2e-3)
+    try:
+        np.testing.assert_allclose(result, wanted, rtol=rtol, atol=atol)
+    except AssertionError as e:
+        return " ".join(str(e).split())[:160]
+    return ""
+
+
+def _reason(text: str, path: Path) -> str:
+    return " ".join(text.partition("\nhint:")[0].replace(f"{path}: ", "").split())[:200]
+
+
+def read_table() -> dict[str, tuple[str, str]]:
+    rows = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    return {name: (state, reason) for name, state, reason in rows}
+
+
+def write_table(results: dict[str, tuple[str, str]]) -> None:
+    lines = [f"# onnx {onnx.__version__}; written by tests/cases/node_suite.py --write, do not edit"]
+    lines += [f"{name}\t{state}\t{reason}" for name, (state, reason) in sorted(results.items())]
+    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="regular expression of case names")
+    parser.add_argument("--write", action="store_true", help="write the table of results")
+    parser.add_argument("--show", default="wrong,crash", help="states to print, with commas")
+    args = parser.parse_args()
+    if args.write and args.only:
+        parser.error("--write needs all cases")
+    known = read_table() if TABLE.exists() else {}
+    results = {}
+    with TemporaryDirectory() as folder:
+        for case in cases():
+            if re.search(args.only, case.name):
+                results[case.name] = run_case(case, Path(folder))
+                state, reason = results[case.name]
+                changed = case.name in known and known[case.name][0] != state
+                if changed or state in args.show.split(","):
+                    was = f" (was {known[case.name][0]})" if changed else ""
+                    print(f"{case.name}: {state}{was} {reason}", flush=True)
+    counts = Counter(state for state, _ in results.values())
+    print(", ".join(f"{n} {state}" for state, n in sorted(counts.items())), f"of {len(results)}")
+    if args.write:
+        write_table(results)
+    return 0 if not counts["wrong"] and not counts["crash"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
