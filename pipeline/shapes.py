@@ -72,11 +72,12 @@ def resolve_shapes(
     if wrong:
         raise ConfigError(f"{source}: --shape contradicts the model, got {'; '.join(wrong)}; expected the same extents")
     if missing:
-        options = " ".join(f"--shape {shlex.quote(_example(name, declared[name]))}" for name in missing)
+        examples = [shlex.quote(_example(name, declared[name])) for name in missing]
+        options = " ".join(f"--shape {e}" for e in examples)
         got = "; ".join(f"{name} {_text(declared[name])}" for name in missing)
         raise ConfigError(
             f"{source}: input shape is not static, got {got}; expected positive integers",
-            hint=f"give it, for example {options}",
+            hint=f"give it, for example {options} (scons: {' '.join(f'shape={e}' for e in examples)})",
         )
     return shapes
 

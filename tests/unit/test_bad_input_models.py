@@ -70,7 +70,7 @@ def test_symbolic_shape_says_which_and_how_to_give_it(compile_refused, tmp_path:
     relu(tmp_path / "net.onnx", x=["batch", 3, "height", 8])
     said = compile_refused(code=2)
     assert said.startswith("net.onnx: input shape is not static, got x [batch,3,height,8]; expected positive integers")
-    assert said.endswith("hint: give it, for example --shape x:1,3,1,8\n")
+    assert said.endswith("hint: give it, for example --shape x:1,3,1,8 (scons: shape=x:1,3,1,8)\n")
 
 
 def test_shape_that_does_not_fit_is_refused(compile_refused, tmp_path: Path) -> None:
