@@ -52,7 +52,7 @@ def build_cases(env: Any, options: Options, model: Model) -> Any:
 
 
 def compile_model(env: Any, options: Options, model: Model) -> Any:
-    flags = ["--target", options.target, "--dtype", options.dtype, *_shape_flags(options)]
+    flags = ["--target", options.target, "--dtype", options.dtype, "--name", options.model, *_shape_flags(options)]
     out = f"build/{options.target}/{options.model}.mali"
     return env.Pipeline(out, model.onnx, ARGUMENTS=["compile", "$SOURCE", *flags])[0]
 
