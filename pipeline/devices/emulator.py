@@ -13,10 +13,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from .. import files, log
+from ..debian_root import ensure_root
 from ..errors import DeviceError, MaliSdkError, ToolchainError
 from . import local, namespace
 from .base import DeviceTimeoutError, Result, Session
-from .emulator_root import DEFECTS, ensure_root, find_recipe
+from .emulator_root import DEFECTS, find_recipe
 from .host import copy
 from .qemu import find_runner
 

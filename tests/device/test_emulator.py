@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from malisdk_pipeline.__main__ import main
+from malisdk_pipeline.debian_root import place_of
 from malisdk_pipeline.devices import DeviceTimeoutError
 from malisdk_pipeline.devices.emulator import EmulatorDevice
-from malisdk_pipeline.devices.emulator_root import find_recipe, place_of
+from malisdk_pipeline.devices.emulator_root import find_recipe
 from malisdk_pipeline.errors import DeviceError
 
 pytestmark = [
