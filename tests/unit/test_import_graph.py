@@ -18,8 +18,10 @@ LAYERS = (
     ("errors", "log"),
     ("files", "process", "shapes"),
     ("targets", "recipes", "downloads", "images", "imagenet", "onnx_builder", "seeded_net", "unpickle", "debian"),
+    ("debian_root",),
     ("importers", "passes", "schedules", "model_folder", "golden", "sysroot"),
     ("codegen", "plan", "planfb", "container"),
+    ("oracle",),
     ("assemble", "compile", "bundle", "devices"),
     ("commands", "__main__"),
 )
