@@ -48,6 +48,12 @@ def find(domain: str, name: str) -> Entry | None:
     return _ENTRIES.get((domain, name))
 
 
+def supported() -> list[str]:
+    """The names of all operators that have a converter, sorted; those of other domains as `domain.name`."""
+    _load()
+    return sorted(f"{domain}.{name}" if domain else name for (domain, name), e in _ENTRIES.items() if not e.refuses)
+
+
 def _load() -> None:
     if _ENTRIES:
         return
