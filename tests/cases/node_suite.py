@@ -1,10 +1,15 @@
-"""The node test cases that ship in the onnx package: import each, run it on the CPU, compare with its answers.
+"""The node test cases that ship in the onnx package: import each, run it, compare with its answers.
+
+Cases run through plain TVM on the CPU, which tests the importer alone, or with `--line` are compiled for this machine's
+OpenCL and run by the native runtime.
 
 `python tests/cases/node_suite.py` prints what differs from the table beside it and the counts; `--write` writes the
 table.
 """
 
 import argparse
+import contextlib
+import io
 import re
 import sys
 import warnings
@@ -114,30 +119,46 @@ def _case(test: Any, bound: set[str], inputs: list[Any], expected: list[Any]) ->
     return Case(name=test.name, model=model, feeds=feeds, expected=expected, rtol=test.rtol, atol=test.atol)
 
 
-def run_case(case: Case, folder: Path) -> tuple[str, str]:
+def run_case(case: Case, folder: Path, *, line: bool = False) -> tuple[str, str]:
     """State (pass, refused, wrong, crash) and reason."""
-    from llvm_truth import run
     from malisdk_pipeline.errors import MaliSdkError
-    from malisdk_pipeline.importers import import_onnx
 
     path = folder / "model.onnx"
     path.write_bytes(case.model.SerializeToString())
-    shapes = {n: tuple(v.shape) for n, v in case.feeds.items() if isinstance(v, np.ndarray | np.generic)}
     try:
-        imported = import_onnx(path, shapes=shapes)
+        results = _run_line(path, case) if line else _run_llvm(path, case)
     except MaliSdkError as e:
         return "refused", _reason(str(e), path)
     except Exception as e:  # a bug, to be told apart from a refusal
-        return "crash", f"import: {type(e).__name__}: {_reason(str(e), path)}"
-    try:
-        results = run(imported, {n: np.asarray(v) for n, v in case.feeds.items()})
-    except Exception as e:
-        return "crash", f"run: {type(e).__name__}: {_reason(str(e).strip().splitlines()[-1], path)}"
+        return "crash", f"{type(e).__name__}: {_reason(str(e).strip()[-200:], path)}"
+    if len(results) != len(case.expected):
+        return "wrong", f"{len(results)} outputs; expected {len(case.expected)}"
     for index, (result, wanted) in enumerate(zip(results, case.expected, strict=True)):
         difference = _difference(result, np.asarray(wanted), case.rtol, case.atol)
         if difference:
             return "wrong", f"output {index}: {difference}"
     return "pass", ""
+
+
+def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
+    return {n: tuple(v.shape) for n, v in case.feeds.items() if isinstance(v, np.ndarray | np.generic)}
+
+
+def _run_llvm(path: Path, case: Case) -> list[Any]:
+    from malisdk_pipeline.importers import import_onnx
+
+    from llvm_truth import run
+
+    return run(import_onnx(path, shapes=_shapes(case)), {n: np.asarray(v) for n, v in case.feeds.items()})
+
+
+def _run_line(path: Path, case: Case) -> list[Any]:
+    from malisdk_pipeline.commands.run import run_file
+    from malisdk_pipeline.compile import build_model
+
+    with contextlib.redirect_stderr(io.StringIO()):
+        built = build_model(path, "host", shapes=_shapes(case), out=path.with_suffix(".mali"))
+        return list(run_file(built, {n: np.asarray(v) for n, v in case.feeds.items()}, device="auto").values())
 
 
 def _difference(result: Any, wanted: Any, rtol: float, atol: float) -> str:
@@ -176,17 +197,18 @@ def write_table(results: dict[str, tuple[str, str]]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="regular expression of case names")
+    parser.add_argument("--line", action="store_true", help="compile for this machine's OpenCL and run natively")
     parser.add_argument("--write", action="store_true", help="write the table of results")
     parser.add_argument("--show", default="wrong,crash", help="states to print, with commas")
     args = parser.parse_args()
-    if args.write and args.only:
-        parser.error("--write needs all cases")
+    if args.write and (args.only or args.line):
+        parser.error("--write needs all cases, without --line")
     known = read_table() if TABLE.exists() else {}
     results = {}
     with TemporaryDirectory() as folder:
         for case in cases():
             if re.search(args.only, case.name):
-                results[case.name] = run_case(case, Path(folder))
+                results[case.name] = run_case(case, Path(folder), line=args.line)
                 state, reason = results[case.name]
                 changed = case.name in known and known[case.name][0] != state
                 if changed or state in args.show.split(","):

@@ -1,0 +1,73 @@
+"""The importer against collections of models: ONNX's node cases, its classification networks, and field reports."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from malisdk_pipeline.errors import MaliSdkError
+from malisdk_pipeline.importers import import_onnx
+
+CASES = Path(__file__).parents[1] / "cases"
+
+import node_suite
+from llvm_truth import run
+from onnx_models import onnxruntime_answers, random_array, relative_error
+
+# Models of public bug reports with inputs and answers, kept beside the project; MALISDK_CASES names another folder.
+REPORTS = Path(os.environ.get("MALISDK_CASES", Path(__file__).parents[3] / "shared" / "cases"))
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+@pytest.mark.slow
+def test_node_cases_are_as_the_table_says(tmp_path: Path) -> None:
+    """Nothing is wrong or crashes, what passed still passes, and what is refused is known."""
+    known = node_suite.read_table()
+    version = node_suite.TABLE.read_text(encoding="utf-8").split()[2].rstrip(";")
+    if version != onnx.__version__:
+        pytest.skip(f"the table is of onnx {version}, installed is {onnx.__version__}")
+    assert not [name for name, (state, _) in known.items() if state not in ("pass", "refused")]
+    assert sum(state == "pass" for state, _ in known.values()) >= 1350
+    changed = {}
+    names = set()
+    for case in node_suite.cases():
+        names.add(case.name)
+        state, reason = node_suite.run_case(case, tmp_path)
+        if state != known.get(case.name, ("unknown", ""))[0]:
+            changed[case.name] = f"{state} {reason}"
+    assert changed == {}
+    assert names == set(known)
+
+
+def _reports() -> list[Path]:
+    folders = sorted(REPORTS.iterdir()) if REPORTS.is_dir() else []
+    return [folder for folder in folders if any(folder.rglob("*.onnx"))]
+
+
+@pytest.mark.skipif(not _reports(), reason=f"no model folders in {REPORTS}")
+@pytest.mark.parametrize("folder", _reports(), ids=lambda folder: folder.name)
+def test_reported_model_is_right_or_refused(folder: Path) -> None:
+    path = next(folder.rglob("*.onnx"))
+    if path.stem.startswith("must_refuse"):
+        with pytest.raises(MaliSdkError):
+            import_onnx(path)
+        return
+    feeds = dict(np.load(folder / "inputs.npz"))
+    wanted = list(np.load(folder / "expected.npz").values())
+    imported = import_onnx(path, shapes={name: array.shape for name, array in feeds.items()})
+    found = run(imported, feeds)
+    assert len(found) == len(wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert relative_error(ours, theirs) <= (4e-3 if theirs.dtype == np.float16 else 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(LIGHT.glob("*.onnx")), ids=lambda path: path.stem)
+def test_classification_network_agrees_with_onnxruntime(path: Path) -> None:
+    """Topologies of well-known networks; their weights are constants, which hides little of a wrong shape or axis."""
+    imported = import_onnx(path)
+    feeds = {t.name: random_array(t.shape, t.dtype) for t in imported.inputs}
+    found, wanted = run(imported, feeds), onnxruntime_answers(imported.model, feeds)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert relative_error(ours, theirs) <= 1e-4
