@@ -9,8 +9,6 @@ import pytest
 from malisdk_pipeline.errors import MaliSdkError
 from malisdk_pipeline.importers import import_onnx
 
-CASES = Path(__file__).parents[1] / "cases"
-
 import node_suite
 from llvm_truth import run
 from onnx_models import onnxruntime_answers, random_array, relative_error
