@@ -14,6 +14,7 @@ from tvm import sym, tirx
 from tvm.ir.prim.expr import Cast
 
 from ..errors import ScheduleError
+from .clip import clip_rows
 from .expressions import ExpressionPrinter
 from .names import Names, snake_case
 from .registers import plan_registers
@@ -40,7 +41,7 @@ class _KernelPrinter:
         private: dict[Any, str] = {}
         _collect_private(func.body, private, self._names)
         registers = plan_registers(func.body, private)
-        self._e = ExpressionPrinter(self._names, self._analyzer, registers)
+        self._e = ExpressionPrinter(self._names, self._analyzer, registers, self._line)
 
         self._e.half_in_memory_only = _half_in_memory_only(func.body, private)
 
@@ -69,10 +70,15 @@ class _KernelPrinter:
 
     def _block(self, head: str, body: tirx.Stmt) -> None:
         self._line(head + " {")
-        self._indent += 1
-        self._statement(body)
-        self._indent -= 1
+        self._body(body)
         self._line("}")
+
+    def _body(self, body: tirx.Stmt) -> None:
+        self._indent += 1
+        self._e.open_scope()
+        self._statement(body)
+        self._e.close_scope()
+        self._indent -= 1
 
     def _statement(self, s: Any) -> None:
         method = getattr(self, f"_on_{snake_case(type(s).__name__)}", None)
@@ -124,14 +130,17 @@ class _KernelPrinter:
     def _on_for(self, s: tirx.For) -> None:
         if s.kind not in (tirx.ForKind.SERIAL, tirx.ForKind.UNROLLED):
             raise ScheduleError(f"a kernel holds a loop that was not lowered, got kind {s.kind!r}")
-        begin, end = self._e.text(s.min), self._e.text(self._analyzer.simplify(s.min + s.extent))
+        clipped = clip_rows(s, self._analyzer)
+        first, beyond, hold = clipped if clipped else (s.min, self._analyzer.simplify(s.min + s.extent), set())
+        begin, end = self._e.text(first), self._e.text(beyond)
         name = self._names.fresh(s.loop_var.name)
         self._e.bind(s.loop_var, name)
         self._analyzer.bind(s.loop_var, tvm.ir.Range.from_min_extent(s.min, s.extent))
         if s.kind == tirx.ForKind.UNROLLED:
             self._line("#pragma unroll")
         counter = type_name(str(s.loop_var.ty))
-        self._block(f"for ({counter} {name} = {begin}; {name} < {end}; ++{name})", s.body)
+        with self._e.assuming(hold):
+            self._block(f"for ({counter} {name} = {begin}; {name} < {end}; ++{name})", s.body)
 
     def _on_while(self, s: tirx.While) -> None:
         self._block(f"while ({self._e.text(s.condition)})", s.body)
@@ -140,9 +149,7 @@ class _KernelPrinter:
         self._block(f"if ({self._e.text(s.condition)})", s.then_case)
         if s.else_case is not None:
             self._lines[-1] += " else {"
-            self._indent += 1
-            self._statement(s.else_case)
-            self._indent -= 1
+            self._body(s.else_case)
             self._line("}")
 
     def _on_buffer_store(self, s: tirx.BufferStore) -> None:

@@ -8,9 +8,9 @@ from tvm.s_tir import Schedule
 
 from ...targets import TargetSpec
 from ..base import anchor_of
-from ..facts import Conv2dFacts, blocks_of
+from ..facts import Conv2dFacts
 from .conv2d_direct import Conv2dDirect
-from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, pick_width, unroll_copies, weight_vectors
+from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, unroll_copies, weight_vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +31,9 @@ class Conv2d1x1:
 
     @staticmethod
     def config(facts: Conv2dFacts) -> Tile:
-        # 4 pixels x 8 channels: 8 sums, 4 data and 2 weight vectors are 14 of 16 registers; 12 loads serve 32 mads
-        pixels = pick_width(facts.out_height * facts.out_width, 4)
-        blocks = 2 if blocks_of(facts.out_channels) % 2 == 0 and pixels <= 4 else 1
-        if blocks == 1:
-            pixels = pick_width(facts.out_height * facts.out_width, 7)
-        return Tile(pixels=pixels, blocks=blocks)
+        # 4 pixels x 4 channels: 26 ALU and 8 load/store bundles for 16 mads, no spills. 4 x 8 spills (61 and 63 for
+        # 32), 8 x 4 too (63 and 87 for 32); guards for the end of the image cost 3 bundles. Mesa 25.0.7 for the T860.
+        return Tile(pixels=min(4, facts.out_height * facts.out_width), blocks=1)
 
     pack_weight = staticmethod(Conv2dDirect.pack_weight)
 

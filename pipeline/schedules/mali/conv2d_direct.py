@@ -7,6 +7,7 @@ import numpy as np
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
+from ...codegen.clip import CLIP
 from ...targets import TargetSpec
 from ..base import anchor_of, extent
 from ..facts import Conv2dFacts, blocks_of
@@ -114,6 +115,7 @@ class Conv2dDirect:
         for loop in (kx, c, so, sx):
             sch.unroll(loop)
         sch.vectorize(sv)
+        sch.annotate(ky, CLIP, 1)
         sch.decompose_reduction(sums, i)
         kernel = f"{extent(sch, ky)}x{extent(sch, kx)}"
         return f"conv2d_nchw4c_{kernel}_{facts.width}x{facts.blocks * LANES}"

@@ -7,6 +7,7 @@ import numpy as np
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
+from ...codegen.clip import CLIP
 from ...targets import TargetSpec
 from ..base import anchor_of, extent
 from ..facts import Conv2dFacts, blocks_of
@@ -105,5 +106,6 @@ class DepthwiseConv2d:
         for loop in (kx, sx):
             sch.unroll(loop)
         sch.vectorize(sv)
+        sch.annotate(ky, CLIP, 1)
         sch.decompose_reduction(sums, ky)
         return f"depthwise_conv2d_nchw4c_{extent(sch, ky)}x{extent(sch, kx)}_{facts.width}x{LANES}"

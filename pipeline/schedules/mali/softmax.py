@@ -1,4 +1,4 @@
-"""Softmax over the last axis without shared memory: each row in parts, whose maxima and sums every work-item combines."""
+"""Softmax over the last axis without shared memory: rows in parts, whose maxima and sums each work-item combines."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -51,9 +51,7 @@ class Softmax:
             return x if part * parts == length else tirx.if_then_else(i < length, x, lowest)
 
         k, j = te.reduce_axis((0, part), "k"), te.reduce_axis((0, part), "j")
-        maxima = te.compute(
-            (rows, parts), lambda r, p: te.max(value(r, p * part + k), axis=k), name="softmax_part_max"
-        )
+        maxima = te.compute((rows, parts), lambda r, p: te.max(value(r, p * part + k), axis=k), name="softmax_part_max")
         sums = te.compute(
             (rows, parts),
             lambda r, p: te.sum(te.exp(value(r, p * part + j) - maxima[r, p]), axis=j),
