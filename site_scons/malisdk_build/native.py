@@ -89,8 +89,8 @@ def _follow_zig(env: Any, nodes: list[Any]) -> None:
     env.Depends(nodes, env.Value(f"ziglang {env['VERSIONS'].installed('ziglang')}"))
 
 
-def build_wheel(env: Any, target: str, python: PythonTarget, library: Any) -> Any:
-    """The wheel of `malisdk` for one Python."""
+def build_wheel(base: Any, env: Any, target: str, python: PythonTarget, library: Any) -> Any:
+    """The wheel of `malisdk` for one Python, compiled in `env` and packed in `base`."""
     folder = f"build/{target}/python/{python.tag}"
     ext_env = env.Clone(CPPPATH=["#native/include"])
     pybind11 = importlib.util.find_spec("pybind11")
@@ -107,7 +107,7 @@ def build_wheel(env: Any, target: str, python: PythonTarget, library: Any) -> An
     extension = ext_env.SharedLibrary(f"{folder}/_core.so", objects, SHLIBPREFIX="")[0]
     _follow_zig(env, [*objects, extension])
     name = f"malisdk-{env['VERSION']}-{python.tag}-{python.tag}-linux_{machine_of(target)}.whl"
-    wheel = env.Pipeline(
+    wheel = base.Pipeline(
         f"{folder}/{name}",
         [extension, library],
         ARGUMENTS=["wheel", "--python-tag", python.tag, "--platform", f"linux_{machine_of(target)}"]
@@ -139,9 +139,9 @@ def board_pythons(env: Any, options: Options) -> list[PythonTarget]:
             f"{folder}.sha256", [], ARGUMENTS=["sysroot", "python-headers", "--python", version]
         )
         found.append(PythonTarget(tag=f"cp{version.replace('.', '')}", include=folder, stamp=listing))
-    for folder in options.python_headers:
-        headers = [env.File(str(f)) for f in sorted(folder.rglob("*.h"))]
-        python = PythonTarget(tag=_tag(folder / "patchlevel.h"), include=str(folder), stamp=headers)
+    for include in options.python_headers:
+        headers = [env.File(str(f)) for f in sorted(include.rglob("*.h"))]
+        python = PythonTarget(tag=_tag(include / "patchlevel.h"), include=str(include), stamp=headers)
         found = [p for p in found if p.tag != python.tag] + [python]
     return found
 

@@ -20,8 +20,7 @@ def generate(env: Any) -> None:
     zig = find_zig() / "zig"
     for tool in ("c++", "link"):
         SCons.Tool.Tool(tool)(env)
-    cache = os.environ.get("MALISDK_CACHE_DIR")
-    zig_cache = str(Path(cache, "zig")) if cache else env.Dir("#build/zig-cache").abspath
+    zig_cache = str(Path(os.environ.get("MALISDK_CACHE_DIR") or env.Dir("#build").abspath, "zig"))
     # A clean environment: CPATH, LIBRARY_PATH and their like would reach clang.
     env["ENV"] = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {
         "ZIG_GLOBAL_CACHE_DIR": zig_cache,
