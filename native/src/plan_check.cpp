@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -77,6 +78,7 @@ class Checker {
   void buffers() {
     const uint64_t weights_bytes = plan_.weights() != nullptr ? plan_.weights()->size_bytes() : 0;
     std::vector<std::tuple<uint64_t, uint64_t, uint32_t>> slices;
+    std::map<uint64_t, std::pair<uint64_t, uint32_t>> slots;  // of the arena, by offset: largest user and its index
     for (uint32_t i = 0; i < plan_.buffers()->size(); ++i) {
       const plan::Buffer& buffer = *plan_.buffers()->Get(i);
       begin("buffer", i);
@@ -85,6 +87,7 @@ class Checker {
         case plan::Place_arena:
           require(buffer.offset() % plan_.arena_alignment() == 0, "offset", buffer.offset());
           inside(buffer, plan_.arena_bytes());
+          slots[buffer.offset()] = std::max(slots[buffer.offset()], {buffer.size_bytes(), i});
           break;
         case plan::Place_weight:
           inside(buffer, weights_bytes);
@@ -99,6 +102,13 @@ class Checker {
         default:
           require(false, "place", buffer.place());
       }
+    }
+    // Not every driver keeps overlapping sub-buffers consistent, so tensors share a whole slot or nothing.
+    uint64_t last_end = 0;
+    for (const auto& [offset, user] : slots) {
+      begin("buffer", user.second);
+      require(offset >= last_end, "arena slot (it overlaps another)", offset);
+      last_end = offset + user.first;
     }
     // Slices are copied one by one, so overlapping ones could multiply a small file into a huge allocation.
     std::sort(slices.begin(), slices.end());

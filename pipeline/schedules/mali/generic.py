@@ -94,10 +94,14 @@ def _bind(sch: Schedule, name: str, kinds: str, epilogue: str | None, target: Ta
         return
     lanes = target.vector_lanes if _whole_vectors(sch, block, target) else 1
     items = math.prod(extent(sch, loop) for loop in spatial) // lanes
-    factors = [None, _group(items, target.max_work_group)]
-    outer, inner, *vector = sch.split(sch.fuse(*spatial), [*factors, lanes] if lanes > 1 else factors)
-    for loop in vector:
-        sch.vectorize(loop)
+    row = int(sch.get(block).writes[0].source.ty.shape[-1]) if lanes > 1 else 0
+    if lanes > 1 and extent(sch, spatial[-1]) == row:
+        # the vector apart from the other axes, so that their conditions (a concat's parts) stay free of its lane
+        blocks, vector = sch.split(spatial[-1], [None, lanes])
+        outer, inner = sch.split(sch.fuse(*spatial[:-1], blocks), [None, _group(items, target.max_work_group)])
+        sch.vectorize(vector)
+    else:
+        outer, inner = sch.split(sch.fuse(*spatial), [None, _group(items * lanes, target.max_work_group)])
     sch.bind(outer, "blockIdx.x")
     sch.bind(inner, "threadIdx.x")
 
