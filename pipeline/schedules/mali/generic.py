@@ -75,6 +75,8 @@ def _feeds_only(sch: Schedule, producer: str, consumer: str) -> bool:
         and len(sch.get(block).writes) == 1
         and all(int(r.extent) == 1 for r in region[0].region if isinstance(r.extent, tirx.IntImm))
         and [str(r.min) for r in region[0].region] == [str(r.min) for r in written.region]
+        # zeros appended behind the producer's elements have no work-item of it
+        and [str(d) for d in output.ty.shape] == [str(d) for d in written.source.ty.shape]
     )
 
 
