@@ -17,6 +17,7 @@ from typing import Any
 
 from SCons.Action import Action
 from SCons.Builder import Builder
+from SCons.Defaults import Delete
 from SCons.Errors import UserError
 
 from malisdk_build import folders
@@ -75,7 +76,11 @@ def generate(env: Any) -> None:
     env["SPAWN"] = env["SECONDS"].timed(env["SPAWN"])
     env["BUILDERS"]["Pipeline"] = Builder(action=f"{_COMMAND} --out $TARGET", emitter=_depend)
     env["BUILDERS"]["PipelineFolder"] = Builder(
-        action=[f"{_COMMAND} --out ${{TARGETS[0].base}}", Action(folders.write_listing, None)],
+        action=[
+            Delete("${TARGETS[0].base}"),
+            f"{_COMMAND} --out ${{TARGETS[0].base}}",
+            Action(folders.write_listing, None),
+        ],
         emitter=_depend_folder,
     )
     env["BUILDERS"]["PipelineReport"] = Builder(
