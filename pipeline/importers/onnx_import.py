@@ -8,7 +8,7 @@ import onnx
 from onnx import helper
 
 from .. import files
-from ..errors import ConfigError
+from ..errors import ConfigError, ImportFailed
 from ..shapes import resolve_shapes
 from .findings import raise_findings
 from .model import ImportedModel, TensorInfo
@@ -27,8 +27,11 @@ def import_onnx(
     with everything that is wrong or not supported, by node name, and ConfigError for names and shapes that do not fit.
     """
     model = read_model(path)
-    raise_findings(path, check_model(model))
-    return _import(path, model, shapes or {}, outputs)
+    try:
+        raise_findings(path, check_model(model))
+        return _import(path, model, shapes or {}, outputs)
+    except UnicodeDecodeError as e:
+        raise ImportFailed(f"{path}: damaged: holds a name that is no UTF-8 text, got {e.object[:40]!r}") from e
 
 
 def _import(

@@ -11,7 +11,7 @@ from tvm import relax
 from .findings import Finding, Unsupported
 from .model import TensorInfo
 from .values import RUNTIME_DTYPES, AnyValue, Value, constant
-from .walk import Context, Scope
+from .walk import Context, Scope, check_tensor_size
 
 
 def to_relax(
@@ -23,13 +23,17 @@ def to_relax(
     params = [relax.Var(parameter_name(i, t.name), relax.TensorType(t.shape, t.dtype)) for i, t in enumerate(inputs)]
     scope: Scope = {}
     for info, param in zip(inputs, params, strict=True):
-        # A tensor without elements holds nothing that is only known at run time.
-        known = 0 in info.shape
-        scope[info.name] = (
-            constant(np.zeros(info.shape, info.dtype))
-            if known
-            else Value(shape=info.shape, dtype=info.dtype, expr=param, root=param)
-        )
+        try:
+            check_tensor_size("the tensor", info.shape, info.dtype)
+        except Unsupported as e:
+            context.findings.append(Finding(where=f"input {info.name!r}", text=str(e)))
+        if 0 in info.shape:
+            # A tensor without elements holds nothing that is only known at run time.
+            scope[info.name] = constant(np.zeros(info.shape, info.dtype))
+        else:
+            scope[info.name] = Value(shape=info.shape, dtype=info.dtype, expr=param, root=param)
+    if context.findings:
+        return block.get(), (), context.findings
     opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
     with block.function("main", params):
         with block.dataflow():

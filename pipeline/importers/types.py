@@ -1,5 +1,6 @@
 """ONNX's own type and shape inference for one node, as a check on ours."""
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import ml_dtypes
@@ -23,6 +24,10 @@ def element_type(dtype: str) -> int:
     except TypeError:
         numpy_dtype = np.dtype(getattr(ml_dtypes, dtype))
     return int(helper.np_dtype_to_tensor_dtype(numpy_dtype))
+
+
+def item_size_bytes(dtype: str) -> int:
+    return int(np.dtype(helper.tensor_dtype_to_np_dtype(element_type(dtype))).itemsize)
 
 
 def dtype_name(element: int) -> str:
@@ -54,6 +59,43 @@ def infer(
     except (RuntimeError, ValueError, IndexError, onnx.checker.ValidationError):
         return {}
     return {name: _read(t) for name, t in found.items()}
+
+
+def validate(schema: onnx.defs.OpSchema, proto: onnx.NodeProto, inputs: Sequence[AnyValue | None]) -> None:
+    """Raises Unsupported for attributes, numbers of inputs or input types that the operator does not have."""
+    given = {a.name: a for a in proto.attribute}
+    for name, attribute in given.items():
+        if name not in schema.attributes:
+            raise Unsupported(f"not valid ONNX: has no attribute {name!r} in opset {schema.since_version}")
+        wanted = schema.attributes[name].type.value
+        if attribute.type != wanted:
+            found, kind = (onnx.AttributeProto.AttributeType.Name(t) for t in (attribute.type, wanted))
+            raise Unsupported(f"not valid ONNX: attribute {name!r} is of type {found}; expected {kind}")
+    for name, declared in schema.attributes.items():
+        if declared.required and name not in given:
+            raise Unsupported(f"not valid ONNX: attribute {name!r} is missing")
+    if not schema.min_input <= len(inputs) <= schema.max_input:
+        most = schema.max_input if schema.max_input < 1 << 30 else "any number"
+        raise Unsupported(f"not valid ONNX: has {len(inputs)} inputs; expected {schema.min_input} to {most}")
+    for position, value in enumerate(inputs):
+        formal = schema.inputs[min(position, len(schema.inputs) - 1)]
+        if value is None and formal.option == onnx.defs.OpSchema.FormalParameterOption.Single:
+            raise Unsupported(f"not valid ONNX: input {position} ({formal.name}) is missing")
+        if isinstance(value, Value) and (known := _TYPE_NAMES.get(value.dtype)) and known not in formal.types:
+            choices = sorted(
+                t.removeprefix("tensor(").removesuffix(")") for t in formal.types if t.startswith("tensor")
+            )
+            what = f"input {position} ({formal.name}) has type {value.dtype}"
+            raise Unsupported(f"not valid ONNX: {what}; expected {', '.join(choices)}")
+
+
+_TYPE_NAMES = {
+    **{f"{sign}int{bits}": f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "float16": "tensor(float16)",
+    "float32": "tensor(float)",
+    "float64": "tensor(double)",
+    "bool": "tensor(bool)",
+}
 
 
 def check_outputs(expected: Expected, name: str, value: AnyValue) -> None:

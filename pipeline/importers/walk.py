@@ -1,5 +1,6 @@
 """Walks an ONNX graph once, in order: constants are computed, composite operators opened, the rest converted."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from .values import RUNTIME_DTYPES, AnyValue, SequenceValue, Value, constant
 # One of these stands for an output of a node that was refused; what depends on it is not reported again.
 _UNKNOWN = SequenceValue(items=(), dtype="unknown")
 _MAX_DEPTH = 32
-_MAX_FOLDED_BYTES = 1 << 30
+_MAX_TENSOR_BYTES = 1 << 30
 # Operators of opsets before this one are accepted where they have not changed since.
 _OLDEST_OPSET = 6
 _MAX_NODES = 200_000
@@ -131,9 +132,12 @@ class Context(Builder):
             _check_meaning(node, schema)
         if schema is not None and schema.deprecated and entry is None:
             raise Unsupported(f"the operator does not exist any more in opset {version}")
+        if schema is not None:
+            types.validate(schema, proto, inputs)
         known = {n: v for n, v in zip(proto.input, inputs, strict=True) if n and v is not None}
         constants = all(v is None or (isinstance(v, Value) and v.is_constant) for v in inputs)
         expected = _infer(schema, node, known, self._opsets, constants) if schema is not None else {}
+        _check_size(expected)
         results = self._results(node, entry, schema, expected, constants)
         for name, result in zip(proto.output, results, strict=False):
             if name and result is None:
@@ -155,7 +159,6 @@ class Context(Builder):
         structural = entry is not None and entry.structural
         deterministic = node.op not in evaluate.NOT_DETERMINISTIC
         if constants and not structural and deterministic and schema is not None:
-            _check_size(expected)
             folded = evaluate.evaluate(node, self._opsets)
             if folded is not None:
                 return [None if a is None else constant(a) for a in folded]
@@ -289,11 +292,15 @@ def _unsupported_operator(node: Node, schema: onnx.defs.OpSchema | None) -> Unsu
 
 def _check_size(expected: types.Expected) -> None:
     for name, (dtype, shape) in expected.items():
-        if dtype in (None, "object") or shape is None or None in shape:
-            continue
-        size = int(np.prod([float(d or 0) for d in shape])) * 8
-        if size > _MAX_FOLDED_BYTES:
-            raise Unsupported(f"constant {name!r} of shape {shape} is too large; expected at most 1 GiB")
+        if dtype is not None and dtype != "object" and shape is not None:
+            check_tensor_size(f"output {name!r}", tuple(d or 0 for d in shape), dtype)
+
+
+def check_tensor_size(what: str, shape: Sequence[int], dtype: str) -> None:
+    """Raises Unsupported for what no board could hold, before anything of that size is made."""
+    size_bytes = math.prod(shape) * types.item_size_bytes(dtype)
+    if size_bytes > _MAX_TENSOR_BYTES:
+        raise Unsupported(f"{what} of shape {tuple(shape)} is too large; expected at most 1 GiB")
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":

@@ -26,6 +26,8 @@ def convert_dft(ctx: Context, node: Node) -> Value:
 def transform(ctx: Context, x: Value, length: int | None, *, inverse: bool, onesided: bool) -> Value:
     """Along the last axis but one of (..., n, 1 or 2); the last holds real and imaginary parts."""
     bins, parts = x.shape[-2:]
+    if parts > 2:
+        raise Unsupported(f"the last axis has {parts} elements; expected real parts, or real and imaginary ones")
     real = inverse and onesided
     n = length or (2 * (bins - 1) if real else bins)
     taken = min(n // 2 + 1 if real else n, bins)
