@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..devices.sdk_archive import SdkArchive
     from ..devices.smoke import SmokeReport
+    from ..oracle.check import DriverCheck
 
 SUMMARY = "run an SDK's smoke test on a device"
 
@@ -18,6 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device", required=True, metavar="DEVICE", help="host, emulator, emulator:SUITE or ssh://user@host[:port]"
     )
     parser.add_argument("--timeout", type=float, default=1800.0, metavar="S", help="seconds for all of it (1800)")
+    parser.add_argument(
+        "--check-driver",
+        action=argparse.BooleanOptionalAction,
+        help="also build every kernel with Mesa's driver for the Mali-T860, which mainline boards use "
+        "(default: on the emulator, where that driver can be had)",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the result as JSON")
 
 
@@ -32,16 +40,41 @@ def main(args: argparse.Namespace) -> int:
         raise ConfigError(f"--timeout: not a time limit, got {args.timeout:g}; expected seconds above 0")
     device = parse_device(args.device)
     archive = read_sdk_archive(args.bundle)
+    check = _check_driver(archive, args.check_driver, device.name)
     with device:
         report = smoke(device, archive, timeout_s=args.timeout)
     print(_text(report))
+    if check is not None:
+        print(f"\ndry run on Mesa's driver: {check}")
+    if check is not None and not check.passed:
+        raise DeviceError(f"{args.bundle.name}: not all kernels would run on {check.driver.name}; expected all")
     if not report.passed:
         raise DeviceError(
             f"{args.bundle.name}: smoke test failed on {report.device}; expected every case within its limit"
         )
     if args.out is not None:
-        files.write_text(args.out, json.dumps(asdict(report), indent=2) + "\n")
+        result = {**asdict(report), "driver_check": None if check is None else asdict(check)}
+        files.write_text(args.out, json.dumps(result, indent=2) + "\n")
     return 0
+
+
+def _check_driver(archive: "SdkArchive", wanted: bool | None, device: str) -> "DriverCheck | None":
+    """None if it is not wanted, or if nobody asked for it and this machine cannot have the driver."""
+    from .. import log
+    from ..errors import ToolchainError
+    from ..oracle import DEFAULT_GPU, find_gpu
+    from ..oracle.check import check_archive
+
+    if not (device.startswith("emulator") if wanted is None else wanted):
+        return None
+    try:
+        with log.step("dry run on Mesa's driver"):
+            return check_archive(archive.path, f"{archive.folder}/{archive.model}", find_gpu(DEFAULT_GPU))
+    except ToolchainError as e:
+        if wanted:
+            raise
+        log.warning(f"no dry run on Mesa's driver: {e}")
+        return None
 
 
 def _text(report: "SmokeReport") -> str:

@@ -1,8 +1,14 @@
 """A dry run of a compiled model on the Mesa driver that mainline boards use: does everything build and fit?"""
 
 import math
+import shutil
+import tarfile
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
+from .. import container
+from ..errors import BundleError
 from ..plan import Kernel, Launch, Plan
 from .batch import measure
 from .compiler import Driver, prepare
@@ -54,6 +60,19 @@ def check_plan(plan: Plan, gpu: Gpu) -> DriverCheck:
         for kernel, used, found in zip(plan.kernels, launches, outcomes, strict=True)
     ]
     return DriverCheck(driver=driver, kernels=tuple(checks))
+
+
+def check_archive(archive: Path, model: str, gpu: Gpu) -> DriverCheck:
+    """check_plan of the compiled model that is the member `model` of an SDK archive."""
+    with tempfile.TemporaryDirectory(prefix="malisdk-check-") as name:
+        file = Path(name) / PurePosixPath(model).name
+        with tarfile.open(archive, "r:gz") as tar:
+            content = tar.extractfile(model)
+            if content is None:
+                raise BundleError(f"{archive}: {model} is no file in it; expected a compiled model")
+            with file.open("wb") as f:
+                shutil.copyfileobj(content, f)
+        return check_plan(container.read(file), gpu)
 
 
 def _problems(kernel: Kernel, launches: list[Launch], outcomes: list[Outcome], driver: Driver) -> list[str]:
