@@ -1,5 +1,6 @@
 """A copy of this tree that tests may edit and build."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -99,8 +100,17 @@ def copy_tree(folder: Path, source: Path = ROOT) -> Tree:
 
 @pytest.fixture(scope="session")
 def built_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
-    """A built copy; whoever edits it puts it back and builds it again."""
-    tree = copy_tree(tmp_path_factory.mktemp("build") / "tree")
-    tree.build()
+    """A built copy; whoever edits it puts it back. It is built once for all of pytest's workers."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    first = shared / "built"
+    with (shared / "built.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (first / "done").exists():
+            shutil.rmtree(first, ignore_errors=True)
+            copy_tree(first / "tree").build()
+            (first / "done").touch()
+    tree = Tree(root=tmp_path_factory.mktemp("build") / "tree")
+    shutil.copytree(first / "tree", tree.root, symlinks=True)
     yield tree
     shutil.rmtree(tree.root)
