@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..shapes import OPTION_HELP
+from ..targets import DTYPES
 
 SUMMARY = "make smoke cases with onnxruntime's answers"
 
@@ -12,6 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, metavar="MODEL.onnx")
     parser.add_argument("--recipe", type=Path, metavar="DIR", help="folder of `models build`: use its golden images")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME:DIMS", help=OPTION_HELP)
+    parser.add_argument("--dtype", choices=DTYPES, default="float32", help="what the model is compiled to: how close")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (0)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of cases to make")
 
@@ -27,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
     folder = None if args.recipe is None else read_folder(args.recipe)
     reference = Reference(args.model, given_shapes=parse_shapes(args.shape))
     cases = make_cases(reference, folder=folder, seed=args.seed)
-    write_cases(cases, args.out)
+    write_cases(cases, args.out, dtype=args.dtype)
     for case in cases:
         print(args.out / case.name)
     return 0

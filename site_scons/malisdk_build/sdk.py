@@ -44,7 +44,7 @@ def build_cases(env: Any, options: Options, model: Model) -> Any:
     listing = env.PipelineFolder(
         f"build/{options.target}/golden/{options.model}.sha256",
         model.onnx,
-        ARGUMENTS=["golden", "$SOURCE", *recipe, *_shape_flags(options)],
+        ARGUMENTS=["golden", "$SOURCE", *recipe, "--dtype", options.dtype, *_shape_flags(options)],
     )
     if model.listing is not None:
         env.Depends(listing, model.listing)

@@ -65,6 +65,13 @@ def test_golden_random_case_holds_what_numpy_computes(tmp_path, capsys):
     np.testing.assert_allclose(y, x @ WEIGHT + np.arange(30).reshape(10, 3)[i], rtol=1e-6)
 
 
+def test_golden_of_a_half_model_allows_the_rounding_of_half(tmp_path):
+    out = tmp_path / "cases"
+    assert golden(linear(tmp_path / "m.onnx"), "--dtype", "float16", "--out", out) == 0
+    limit = json.loads((out / "random_0" / "case.json").read_text())["rtol"]
+    assert np.finfo(np.float16).eps < limit <= 2e-2
+
+
 def test_golden_same_seed_same_bytes_other_seed_other_inputs(tmp_path):
     model = linear(tmp_path / "m.onnx")
 
