@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from .findings import Unsupported
-from .values import Array, Shape, Value, constant, is_float, is_integer
+from .values import RUNTIME_DTYPES, Array, Shape, Value, constant, is_float, is_integer
 
 _BINARY: dict[str, Callable[..., Any]] = {
     "add": np.add,
@@ -42,6 +42,8 @@ class Builder:
     # Moving between values and expressions
 
     def expr(self, value: Value) -> relax.Expr:
+        if value.data is not None and value.dtype not in RUNTIME_DTYPES:
+            raise Unsupported(f"needs a constant of type {value.dtype}, which the runtime does not have")
         if value.data is not None:
             return relax.const(np.ascontiguousarray(value.data).reshape(value.shape), value.dtype)
         return value.expr

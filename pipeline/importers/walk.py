@@ -159,6 +159,8 @@ class Context(Builder):
         structural = entry is not None and entry.structural
         deterministic = node.op not in evaluate.NOT_DETERMINISTIC
         if constants and not structural and deterministic and schema is not None:
+            if node.op == "Range":
+                _check_range(node)
             folded = evaluate.evaluate(node, self._opsets)
             if folded is not None:
                 return [None if a is None else constant(a) for a in folded]
@@ -301,6 +303,13 @@ def check_tensor_size(what: str, shape: Sequence[int], dtype: str) -> None:
     size_bytes = math.prod(shape) * types.item_size_bytes(dtype)
     if size_bytes > _MAX_TENSOR_BYTES:
         raise Unsupported(f"{what} of shape {tuple(shape)} is too large; expected at most 1 GiB")
+
+
+def _check_range(node: Node) -> None:
+    start, limit, delta = (float(node.constant(i, "a bound").reshape(-1)[0]) for i in range(3))
+    count = (limit - start) / delta if delta else 0.0
+    if not abs(count) < _MAX_TENSOR_BYTES:
+        raise Unsupported(f"counts from {start:g} to {limit:g} by {delta:g}; expected at most 2**30 numbers")
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":

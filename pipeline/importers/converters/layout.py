@@ -11,7 +11,7 @@ from ..node import Node, normal_axis
 from ..registry import converts
 from ..types import dtype_name
 from ..values import Value, constant
-from ..walk import Context
+from ..walk import Context, check_tensor_size
 
 
 @converts("Reshape")
@@ -185,6 +185,10 @@ def convert_pad(ctx: Context, node: Node) -> Value:
     before, after = [0] * x.rank, [0] * x.rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = given[i], given[i + len(axes)]
+    shape = [d + b + a for d, b, a in zip(x.shape, before, after, strict=True)]
+    if min(shape, default=0) < 0:
+        raise Unsupported(f"pads {given} cut more off {x.shape} than there is")
+    check_tensor_size("the result", shape, x.dtype)
     cut_before, cut_after = [max(-b, 0) for b in before], [max(-a, 0) for a in after]
     ends = [d - a for d, a in zip(x.shape, cut_after, strict=True)]
     x = ctx.slice(x, list(range(x.rank)), cut_before, [max(e, b) for e, b in zip(ends, cut_before, strict=True)])

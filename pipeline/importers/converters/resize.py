@@ -10,7 +10,7 @@ from ..findings import Unsupported
 from ..node import Node, normal_axis
 from ..registry import converts
 from ..values import Array, Value, constant
-from ..walk import Context
+from ..walk import Context, check_tensor_size
 
 
 @converts("Upsample")
@@ -30,6 +30,10 @@ def _old_resize(ctx: Context, node: Node, x: Value, scales: Array) -> Value:
     mode = node.text("mode", "nearest")
     if scales.size != x.rank:
         raise Unsupported(f"scales have the wrong length, got {scales.tolist()}; expected {x.rank} numbers")
+    sizes = [float(np.floor(np.float32(d) * s)) for d, s in zip(x.shape, scales, strict=True)]
+    if not all(1 <= size < 2**31 for size in sizes):
+        raise Unsupported(f"scales make no sense, got {scales.tolist()}")
+    check_tensor_size("the result", [int(size) for size in sizes], x.dtype)
     for axis, scale in enumerate(scales):
         if scale == 1:
             continue
@@ -62,6 +66,8 @@ def convert_resize(ctx: Context, node: Node) -> Value:
         sizes = [int(np.floor(np.float32(x.shape[a]) * s)) for a, s in zip(axes, scales, strict=True)]
     else:
         sizes, scales = _sizes_and_scales(node, x, axes, sizes)
+    result = {**dict(enumerate(x.shape)), **dict(zip(axes, sizes, strict=True))}
+    check_tensor_size("the result", list(result.values()), x.dtype)
     extrapolated: list[tuple[int, Array]] = []
     for i, axis in enumerate(axes):
         region = (0.0, 1.0) if roi is None else (float(roi[i]), float(roi[i + len(axes)]))
