@@ -32,9 +32,10 @@ _COMMAND = "$PYTHON -m malisdk_pipeline $ARGUMENTS"
 
 def _depend(target: list[Any], source: list[Any], env: Any) -> tuple[list[Any], list[Any]]:
     command = str(env["ARGUMENTS"][0]).replace("-", "_")
-    roots = [_MAIN, f"{PACKAGE}.commands.{command}", *(Path(p) for p in env.get("EXTRA_MODULES", []))]
+    module = f"{PACKAGE}.commands.{command}"
+    roots: list[str | Path] = [_MAIN, module, *(Path(p) for p in env.get("EXTRA_MODULES", []))]
     graph: ImportGraph = env["IMPORT_GRAPH"]
-    if roots[1] not in graph.modules:
+    if module not in graph.modules:
         raise UserError(f"pipeline/commands/{command}.py: got no such file; expected the command {command}")
     try:
         closure = graph.closure(roots, enumerates=frozenset({_MAIN}))
