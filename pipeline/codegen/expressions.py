@@ -137,7 +137,7 @@ class ExpressionPrinter:
         self.scalars_used.add(type_name(scalar_name(dtype)))
         if dtype.lanes > 1 and (dtype.lanes not in VECTOR_WIDTHS or self._needs_lanes(e, dtype)):
             lanes = ", ".join(self._lane(e, i) for i in range(dtype.lanes))
-            return f"({type_name(dtype)})({lanes})", _UNARY
+            return f"({type_name(dtype, memory=True)})({lanes})", _UNARY
         infix = _INFIX.get(type(e))
         if infix is not None:
             return self._infix(e, *infix, dtype)
