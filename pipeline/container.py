@@ -27,6 +27,8 @@ MAGIC = b"\x89MALI\r\n\x1a"
 CONTAINER_VERSION = 1
 HEADER_BYTES = 64
 _HEADER = struct.Struct("<8sIIQQQQ")
+# What reading a FlatBuffer that no writer of ours made can raise: Python has no verifier for them.
+_NO_PLAN = (struct.error, AttributeError, IndexError, OverflowError, TypeError, ValueError)
 
 
 def write(path: Path, plan: Plan) -> None:
@@ -96,7 +98,10 @@ def read(path: Path) -> Plan:
     body = data[plan_offset : plan_offset + plan_bytes]
     if _hash(body) != plan_hash:
         raise BundleError(f"{path}: damaged, the plan does not match its hash")
-    root = fb.PlanT.InitFromObj(fb.Plan.GetRootAs(body, 0))
+    try:
+        root = fb.PlanT.InitFromObj(fb.Plan.GetRootAs(body, 0))
+    except _NO_PLAN as e:
+        raise BundleError(f"{path}: damaged, the plan cannot be read ({e})") from e
     if root.schemaVersion != SCHEMA_VERSION:
         raise BundleError(
             f"{path}: made for another version, got plan schema {root.schemaVersion}; expected {SCHEMA_VERSION}",
@@ -109,7 +114,10 @@ def read(path: Path) -> Plan:
         if len(segment) != s.sizeBytes or _hash(segment) != s.hash:
             raise BundleError(f"{path}: damaged, the {name} do not match their hash")
         segments.append(segment)
-    return _plan(root, *segments)
+    try:
+        return _plan(root, *segments)
+    except _NO_PLAN as e:
+        raise BundleError(f"{path}: damaged, the plan cannot be read ({e})") from e
 
 
 def _plan(root: fb.PlanT, weights: bytes, sources: bytes) -> Plan:
