@@ -27,6 +27,7 @@ class Names:
             name[0].isdigit()
             or name.startswith("__")
             or re.fullmatch(r"(u?(char|short|int|long)|float|half|double)\d+", name)
+            or re.match(r"(get|as|convert|vload|vstore)(_|\d)", name)
         ):
             name = "v" + name
         if name in _RESERVED:
