@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import onnx
 from onnx import helper
 
-from .findings import Finding
+from .findings import Finding, Unsupported
 from .types import dtype_name
 from .values import RUNTIME_DTYPES
 
@@ -74,7 +74,7 @@ def _check_input(value: onnx.ValueInfoProto) -> list[Finding]:
         return [Finding(where=where, text=f"is of kind {kind.removesuffix('_type')}; expected a tensor")]
     try:
         dtype = dtype_name(value.type.tensor_type.elem_type)
-    except (KeyError, TypeError):
+    except Unsupported:
         dtype = "undefined"
     if dtype not in RUNTIME_DTYPES:
         name = "string" if dtype == "object" else dtype

@@ -31,7 +31,11 @@ def item_size_bytes(dtype: str) -> int:
 
 
 def dtype_name(element: int) -> str:
-    return str(np.dtype(helper.tensor_dtype_to_np_dtype(element)))
+    """The numpy name of an ONNX element type. Raises Unsupported for a number that is none."""
+    try:
+        return str(np.dtype(helper.tensor_dtype_to_np_dtype(element)))
+    except (KeyError, TypeError, ValueError) as e:
+        raise Unsupported(f"not valid ONNX: element type {element} is unknown") from e
 
 
 def type_proto(value: AnyValue) -> onnx.TypeProto | None:
@@ -77,6 +81,8 @@ def validate(schema: onnx.defs.OpSchema, proto: onnx.NodeProto, inputs: Sequence
     if not schema.min_input <= len(inputs) <= schema.max_input:
         most = schema.max_input if schema.max_input < 1 << 30 else "any number"
         raise Unsupported(f"not valid ONNX: has {len(inputs)} inputs; expected {schema.min_input} to {most}")
+    seen: dict[str, str] = {}
+    parameters = {constraint.type_param_str for constraint in schema.type_constraints}
     for position, value in enumerate(inputs):
         formal = schema.inputs[min(position, len(schema.inputs) - 1)]
         if value is None and formal.option == onnx.defs.OpSchema.FormalParameterOption.Single:
@@ -87,6 +93,12 @@ def validate(schema: onnx.defs.OpSchema, proto: onnx.NodeProto, inputs: Sequence
             )
             what = f"input {position} ({formal.name}) has type {value.dtype}"
             raise Unsupported(f"not valid ONNX: {what}; expected {', '.join(choices)}")
+        if isinstance(value, Value) and formal.is_homogeneous and formal.type_str in parameters:
+            # Inputs that share a type parameter have the same type.
+            first = seen.setdefault(formal.type_str, value.dtype)
+            if first != value.dtype:
+                what = f"input {position} ({formal.name}) has type {value.dtype}"
+                raise Unsupported(f"not valid ONNX: {what}; expected {first} as the inputs before")
 
 
 def type_name(dtype: str) -> str:

@@ -36,7 +36,15 @@ def read_window(node: Node, spatial: Shape, kernel: Shape) -> Window:
     auto = node.text("auto_pad", "NOTSET") or "NOTSET"
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         output = tuple(-(-i // s) for i, s in zip(spatial, strides, strict=True))
-        total = [max((o - 1) * s + e - i, 0) for o, s, e, i in zip(output, strides, extents, spatial, strict=True)]
+        needed = [(o - 1) * s + e - i for o, s, e, i in zip(output, strides, extents, spatial, strict=True)]
+        if "Pool" in node.op and (any(d > 1 for d in dilations) or min(needed) < 0):
+            # onnxruntime leaves dilations out and lets windows begin behind the first element.
+            raise Unsupported(
+                f"auto_pad {auto} with kernel {list(kernel)}, strides {list(strides)} and dilations {list(dilations)}, "
+                "for which ONNX and onnxruntime disagree",
+                hint="export the pool with pads",
+            )
+        total = [max(n, 0) for n in needed]
         small, large = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
         before, after = (small, large) if auto == "SAME_UPPER" else (large, small)
     elif auto in ("NOTSET", "VALID"):

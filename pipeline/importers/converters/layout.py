@@ -164,10 +164,10 @@ def convert_slice(ctx: Context, node: Node) -> Value:
 
 
 def _range(length: int, start: int, end: int, step: int) -> range:
-    """Going backwards, an end far below zero includes element 0."""
+    """Going backwards, bounds far below zero include element 0: there ONNX and Python differ."""
     start = start + length if start < 0 else start
     end = end + length if end < 0 else end
-    return range(min(max(start, -1), length - 1), max(end, -1), step)
+    return range(min(max(start, 0), length - 1), max(end, -1), step)
 
 
 @converts("Pad")

@@ -98,10 +98,16 @@ def _sizes_and_scales(node: Node, x: Value, axes: list[int], sizes: list[int]) -
 
 
 def _coordinates(node: Node, length: int, output: int, scale: Any, region: tuple[float, float]) -> Array:
-    """Where each output element lies in the input (float64, shape (output,))."""
+    """Where each output element lies in the input, shape (output,).
+
+    In float32, step by step as onnxruntime computes it: near a whole number, rounding decides which pixel `floor` and
+    `ceil` take.
+    """
     kind = node.text("coordinate_transformation_mode", "half_pixel")
-    at = np.arange(output, dtype=np.float64)
-    exact = float(scale) * length
+    at = np.arange(output, dtype=np.float32)
+    half, one, factor = np.float32(0.5), np.float32(1), np.float32(scale)
+    last = np.float32(length - 1)
+    exact = factor * np.float32(length)
     if kind == "align_corners":
         if abs(exact - output) > 1e-3:
             raise Unsupported(
@@ -109,30 +115,24 @@ def _coordinates(node: Node, length: int, output: int, scale: Any, region: tuple
                 "ONNX and onnxruntime disagree",
                 hint="export the Resize with sizes",
             )
-        return at * 0 if output == 1 else at * (length - 1) / (output - 1)
+        return at * 0 if output == 1 else at * last / np.float32(output - 1)
     if kind == "asymmetric":
-        return _divide(at, scale)
+        return at / factor
     if kind == "tf_crop_and_resize":
-        start, end = region
+        start, end = np.float32(region[0]), np.float32(region[1])
         if output == 1:
-            return at * 0 + 0.5 * (start + end) * (length - 1)
-        return start * (length - 1) + at * (end - start) * (length - 1) / (output - 1)
+            return at * 0 + half * (start + end) * last
+        return start * last + at * (end - start) * last / np.float32(output - 1)
     if kind == "pytorch_half_pixel" and output == 1:
         return at * 0
     if kind == "tf_half_pixel_for_nn":
-        return _divide(at + 0.5, scale)
+        return (at + half) / factor
     if kind == "half_pixel_symmetric":
-        return length / 2 * (1 - output / exact) + _divide(at + 0.5, scale) - 0.5
+        offset = np.float32(length) / 2 * (one - np.float32(output) / exact)
+        return offset + (at + half) / factor - half
     if kind in ("half_pixel", "pytorch_half_pixel"):
-        return _divide(at + 0.5, scale) - 0.5
+        return (at + half) / factor - half
     raise Unsupported(f"coordinate_transformation_mode is unknown, got {kind!r}")
-
-
-def _divide(at: Array, scale: Any) -> Array:
-    """Scales given as float32 divide in float32, as onnxruntime does: 3 / 0.6 is 5 and not a little less."""
-    if isinstance(scale, np.float32):
-        return (at.astype(np.float32) / scale).astype(np.float64)
-    return at / scale
 
 
 def _resize_axis(ctx: Context, node: Node, x: Value, axis: int, at: Array, scale: Any) -> Value:
