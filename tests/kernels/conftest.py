@@ -46,7 +46,7 @@ def run_onnx(tmp_path: Path, malisdk: Any) -> RunOnnx:
         path = tmp_path / "model.onnx"
         onnx.save(model, path)
         compiled = build_model(path, target="host", dtype=dtype, out=tmp_path / "model.mali")
-        with malisdk.load(compiled) as loaded:
+        with malisdk.load(compiled, cache_dir="") as loaded:
             result = loaded.run(dict(inputs))
             if not isinstance(result, dict):
                 result = {loaded.outputs[0].name: result}

@@ -59,7 +59,7 @@ def test_conv2d_direct_automatic_padding(check, auto_pad):
     check(cases)
 
 
-@pytest.mark.parametrize("out", [4, 8, 12, 16, 3, 5, 7, 13])
+@pytest.mark.parametrize("out", [4, 8, 12, 3, 7])
 def test_conv2d_1x1_pixel_counts_around_the_tile(check, out):
     cases = Cases()
     for height, width in ((1, 1), (1, 2), (1, 3), (2, 2), (1, 5), (2, 3), (1, 7), (2, 4), (1, 11), (2, 7), (7, 7)):
@@ -99,7 +99,7 @@ def test_depthwise_conv2d_windows(check, stride):
     cases = Cases()
     x = cases.input((1, 6, 13, 15))
     for kernel, dilation in itertools.product(((2, 2), (3, 3), (5, 5), (7, 7), (1, 7), (7, 1), (1, 1)), (1, 2)):
-        for pads in ([0, 0, 0, 0], [2, 1, 3, 0]):
+        for pads in [[0, 0, 0, 0], [2, 1, 3, 0]][dilation - 1 :]:
             value = cases.conv(
                 x, (6, 1, *kernel), pads=pads, strides=[stride, stride], dilations=[dilation] * 2, group=6
             )
@@ -221,7 +221,7 @@ def conv2d_attributes(draw):
     phases=[Phase.generate],  # each step of shrinking would be a compile
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(st.lists(conv2d_attributes(), min_size=12, max_size=12))
+@given(st.lists(conv2d_attributes(), min_size=10, max_size=10))
 def test_conv2d_random_attributes(check, convs):
     cases = Cases()
     for i, conv in enumerate(convs):

@@ -18,8 +18,9 @@ def _both_layouts(cases: Cases, channels: int, height: int, width: int, batch: i
 def test_pool2d_windows(check, op, channels):
     cases = Cases()
     for layout, x in _both_layouts(cases, channels, 9, 11).items():
-        for kernel, stride, pads in itertools.product(
-            ((2, 2), (3, 3), (1, 3), (5, 4)), (1, 2, 3), ([0, 0, 0, 0], [1, 0, 0, 1], [0, 1, 0, 1])
+        for (kernel, stride), pads in itertools.product(
+            (((2, 2), 2), ((3, 3), 1), ((3, 3), 2), ((1, 3), 1), ((5, 4), 3)),
+            ([0, 0, 0, 0], [1, 0, 0, 1], [0, 1, 0, 1]),
         ):
             if any(p >= k for p, k in zip(pads, kernel * 2, strict=True)):
                 continue
@@ -31,7 +32,7 @@ def test_pool2d_windows(check, op, channels):
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 def test_pool2d_that_rounds_up(check, op):
     cases = Cases()
-    for size, channels in itertools.product((6, 7, 8), (4, 5)):
+    for size, channels in ((6, 4), (7, 5), (8, 4)):
         for layout, x in _both_layouts(cases, channels, size, size + 1).items():
             for kernel, pads in ((2, 0), (3, 0), (3, 1)):
                 value = cases.node(op, x, kernel_shape=[kernel] * 2, strides=[2, 2], pads=[pads] * 4, ceil_mode=1)
@@ -76,7 +77,7 @@ def test_max_pool2d_of_negative_numbers(check):
     check(cases)
 
 
-@pytest.mark.parametrize("channels", [1, 3, 4, 13])
+@pytest.mark.parametrize("channels", [1, 3, 8])
 def test_pooling_over_all_pixels(check, channels):
     cases = Cases()
     for height, width in ((1, 1), (1, 7), (7, 7), (5, 3)):
@@ -93,7 +94,9 @@ def test_pooling_over_all_pixels(check, channels):
 def test_reductions(check, op):
     cases = Cases(opset=12)
     for layout, x in _both_layouts(cases, 6, 5, 8).items():
-        for axes, keepdims in itertools.product(([1], [2], [3], [1, 2], [2, 3], [0, 1, 2, 3], [0]), (0, 1)):
+        for axes, keepdims in zip(
+            ([1], [2], [3], [1, 2], [2, 3], [0, 1, 2, 3], [0]), itertools.cycle((0, 1)), strict=False
+        ):
             value = cases.node(op, x, axes=axes, keepdims=keepdims)
             cases.output(f"{layout} axes {axes} keepdims {keepdims}", value)
     check(cases)
