@@ -223,7 +223,9 @@ class ExpressionPrinter:
             if scalar == "bool":
                 return f"(({self._lane(e.value, i)}) != 0)"
             return f"({type_name(scalar)})({self._lane(e.value, i)})"
-        if isinstance(e, tvm.ir.TensorLoad) and (scalar == "bool" or self._load_needs_lanes(e, data_type(e))):
+        if isinstance(e, tvm.ir.TensorLoad) and (
+            scalar == "bool" or self._load_needs_lanes(e, data_type(e)) or not self._inside(e)
+        ):
             return self._lane_of_load(e, i)
         if isinstance(e, tvm.ir.Call):
             name = call_name(e)
@@ -250,6 +252,14 @@ class ExpressionPrinter:
         if r is not None and r.width and access is not None:
             return r.access(access[0] * tvm.DataType(str(e.source.ty.dtype)).lanes + i, 1)
         return f"{self._array(e.source)}[{self._lane(e.indices[0], i)}]"
+
+    def _inside(self, e: Any) -> bool:
+        """Whether a vector load is known to stay in its buffer; behind a choice its last lanes may lie beyond."""
+        index = e.indices[0]
+        if e.source in self.registers or not isinstance(index, ir.Ramp):
+            return True
+        bound = self._analyzer.const_int_bound(index.base)
+        return int(bound.min_value) >= 0 and int(bound.max_value) + int(index.lanes) <= int(e.source.ty.shape[0])
 
     # --- memory
 
