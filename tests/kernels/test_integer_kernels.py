@@ -159,3 +159,54 @@ def test_scalars_and_high_ranks(check):
     cases.output("reduced", cases.node("ReduceMax", deep, axes=[0, 2, 5]))
     cases.output("everything", cases.node("ReduceMean", deep, keepdims=0))
     check(cases)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
+def test_shifts(check, dtype):
+    cases = Cases()
+    x = cases.input(np.array([[1], [3], [100], [np.iinfo(dtype).max]], dtype))
+    amount = cases.input(np.array([0, 1, 5, 7], dtype))
+    for direction in ("LEFT", "RIGHT"):
+        cases.output(direction, cases.node("BitShift", x, amount, direction=direction))
+    check(cases)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64])
+def test_bitwise_operators(check, dtype):
+    cases = Cases(opset=18)
+    a = cases.input(cases.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (3, 8), dtype))
+    b = cases.input(cases.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (8,), dtype))
+    for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+        cases.output(op, cases.node(op, a, b))
+    cases.output("BitwiseNot", cases.node("BitwiseNot", a))
+    check(cases)
+
+
+@pytest.mark.parametrize("size", [7, 8])
+def test_functions_of_one_number(check, size):
+    cases = Cases()
+    x = cases.input((2, size))
+    inside = cases.node("Tanh", x)
+    for op in ("Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh", "Exp", "Ceil", "Floor", "Round", "Erf", "Sign"):
+        cases.output(op, cases.node(op, x))
+    for op in ("Asin", "Acos", "Atanh"):
+        cases.output(op, cases.node(op, inside))
+    positive = cases.node("Exp", x)
+    for op in ("Log", "Sqrt", "Reciprocal", "Acosh"):
+        value = cases.node("Add", positive, cases.weight(np.array(1, np.float32))) if op == "Acosh" else positive
+        cases.output(op, cases.node(op, value))
+    halves = cases.input(np.arange(-4, 4, dtype=np.float32)[:size] + np.float32(0.5))
+    cases.output("round halves", cases.node("Round", halves))
+    check(cases)
+
+
+def test_cumulative_sums_and_sorted_values(check):
+    cases = Cases()
+    x = cases.input((3, 7))
+    for exclusive, reverse in itertools.product((0, 1), (0, 1)):
+        value = cases.node("CumSum", x, cases.weight(np.array(1)), exclusive=exclusive, reverse=reverse)
+        cases.output(f"exclusive {exclusive} reverse {reverse}", value)
+    values, places = cases.node("TopK", x, cases.weight(np.array([3])), outputs=2, axis=1)
+    cases.output("largest", values)
+    cases.output("places", places)
+    check(cases)
