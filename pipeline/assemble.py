@@ -173,6 +173,8 @@ class Assembler:
         """Each output gets memory of its own: what is an input, a weight or another output already is copied."""
         finals: list[_Tensor] = []
         for i, (result, info) in enumerate(zip(results, outputs, strict=True)):
+            if result.dtype != info.dtype:
+                raise ScheduleError(f"{info.name}: lowered to another dtype, got {result.dtype}; expected {info.dtype}")
             if result.place is not Place.ARENA or (result.size_bytes and result.last < 0):
                 result = self._copy(result, info)
             result.place, result.index = Place.OUTPUT, i

@@ -40,6 +40,8 @@ def lowering(
             # NCHW -> NCHW4c, a rule for each convolution, weights packed
             ToNCHW4c(),
             t.CanonicalizeBindings(),
+            # a tuple that nobody reads any more would keep its fields from being fused
+            t.DeadCodeElimination(["main"]),
             *phase("blocked"),
             # operators -> tensor programs
             t.LegalizeOps(),

@@ -54,19 +54,20 @@ class _Caster(Rewriter):
         self.env[var] = self.bb.emit(relax.Call(value.op, args, _without_out_dtype(value.attrs), value.ty_args))
 
     def map(self, e: Any) -> Any:
-        if e is self._result or (hasattr(e, "same_as") and e.same_as(self._result)):
-            return self._outputs(e)
-        return super().map(e)
-
-    def _outputs(self, e: Any) -> Any:
-        """The function's results in the dtypes they had."""
-        if isinstance(e, relax.Tuple):
-            return relax.Tuple([self._outputs(f) for f in e.fields])
-        dtype = str(e.ty.dtype) if isinstance(e.ty, relax.TensorType) else ""
         new = super().map(e)
-        if isinstance(new.ty, relax.TensorType) and str(new.ty.dtype) != dtype:
-            return self.bb.emit(relax.op.astype(new, dtype))
+        if e is self._result or (hasattr(e, "same_as") and e.same_as(self._result)):
+            return self._in_dtypes_of(new, e.ty)
         return new
+
+    def _in_dtypes_of(self, e: Any, ty: Any) -> Any:
+        """The function's results in the dtypes they had."""
+        if hasattr(ty, "fields"):
+            whole = isinstance(e, relax.Tuple)
+            fields = e.fields if whole else [self.bb.emit(relax.TupleGetItem(e, i)) for i in range(len(ty.fields))]
+            return relax.Tuple([self._in_dtypes_of(f, t) for f, t in zip(fields, ty.fields, strict=True)])
+        if isinstance(e.ty, relax.TensorType) and str(e.ty.dtype) != str(ty.dtype):
+            return self.bb.emit(relax.op.astype(e, str(ty.dtype)))
+        return e
 
     def _as(self, e: Any, dtype: str) -> Any:
         """An argument with its floating-point tensors in `dtype`."""

@@ -197,6 +197,17 @@ def test_precision_float32_computes_a_half_network_in_float():
     assert _result(after) == ((2, 4), "float16")
 
 
+def test_precision_keeps_the_dtypes_of_several_results():
+    def body(emit, x, n):
+        relu = emit(relax.op.nn.relu(x))
+        return emit(relax.Tuple([relu, n, emit(relax.op.nn.softmax(relu))]))
+
+    before = _built({"x": ((2, 4), "float32"), "n": ((3,), "int64")}, body)
+    after = SetPrecision("float16")(before)
+    assert [str(t.dtype) for t in after["main"].ret_ty.fields] == ["float32", "int64", "float32"]
+    assert _calls(relax.transform.DeadCodeElimination(["main"])(after)).count("astype") == 3
+
+
 def test_precision_leaves_integers_alone():
     def body(emit, n, k):
         return emit(relax.op.add(n, k))
