@@ -107,9 +107,9 @@ def test_edit_of_a_header_compiles_only_what_includes_it(built_tree):
         assert built_tree.build().steps == including
 
 
-def test_option_of_the_model_makes_the_model_and_the_bundle(built_tree):
+def test_option_of_the_model_makes_the_model_its_cases_and_the_bundle(built_tree):
     with build_kept(built_tree):
-        assert built_tree.build("model=tiny", "dtype=float16").steps == {"compile", "bundle"}
+        assert built_tree.build("model=tiny", "dtype=float16").steps == {"compile", "golden", "bundle"}
 
 
 def test_removed_outputs_are_made_again_alone(built_tree):
