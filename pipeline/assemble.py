@@ -263,7 +263,7 @@ def count_flops(func: tirx.PrimFunc) -> int:
     """2 for each multiply-add of the reductions in `func`; other arithmetic is not counted."""
     anchor = anchor_of(func)
     if anchor is not None:
-        return 2 * int(anchor[1][MULTIPLY_ADDS])
+        return 2 * int(anchor[MULTIPLY_ADDS])
     blocks: list[Any] = []
     tvm_ffi.structural_walk(func.body, (tvm.s_tir.SBlock, blocks.append))
     total = 0

@@ -14,6 +14,7 @@ from ..targets import TargetSpec
 
 ANCHOR = "malisdk.rule"  # block annotation: the rule that wrote this block
 MULTIPLY_ADDS = "malisdk.multiply_adds"  # of the whole operator, on the same block
+KNOB = "malisdk.knob."  # prefix of the rule's knobs, on the same block
 
 
 class Rule(Protocol):
@@ -39,40 +40,26 @@ class Scheduled:
     kernel_name: str
 
 
-def anchor_of(func: tirx.PrimFunc) -> tuple[str, dict[str, Any]] | None:
-    """(block name, annotations) of the block that a rule's compute definition marked, if there is one."""
-    found: list[tuple[str, dict[str, Any]]] = []
-
-    def visit(block: Any) -> None:
-        if ANCHOR in block.annotations:
-            found.append((block.name_hint, dict(block.annotations)))
-
+def anchor_of(func: tirx.PrimFunc) -> dict[str, Any] | None:
+    """The annotations of the block that a rule's compute definition marked, if there is one."""
     blocks: list[Any] = []
     tvm_ffi.structural_walk(func.body, (tvm.s_tir.SBlock, blocks.append))
-    for block in blocks:
-        visit(block)
-    if len(found) > 1:
+    anchors = [dict(block.annotations) for block in blocks if ANCHOR in block.annotations]
+    if len(anchors) > 1:
         raise ScheduleError(f"{func.attrs.get('global_symbol', '?')}: two anchors in one kernel")
-    return found[0] if found else None
+    return anchors[0] if anchors else None
 
 
-def block_names(sch: Schedule) -> list[str]:
-    """All blocks but the root, in the order of the text."""
-    names: list[str] = []
-    blocks: list[Any] = []
-    tvm_ffi.structural_walk(sch.mod["main"].body, (tvm.s_tir.SBlock, blocks.append), order="pre")
-    for block in blocks:
-        if block.name_hint != "root":
-            names.append(block.name_hint)
-    return names
+def knobs_of(func: tirx.PrimFunc, rule: str) -> dict[str, int] | None:
+    """The knobs that `rule` wrote beside its anchor; None if the function is not that rule's."""
+    anchor = anchor_of(func)
+    if anchor is None or anchor[ANCHOR] != rule:
+        return None
+    return {key.removeprefix(KNOB): int(value) for key, value in anchor.items() if key.startswith(KNOB)}
 
 
 def extent(sch: Schedule, loop: Any) -> int:
     return int(sch.get(loop).extent)
-
-
-def is_reduction(sch: Schedule, block: Any) -> bool:
-    return any(int(v.iter_type) == tirx.IterVar.CommReduce for v in sch.get(block).iter_vars)
 
 
 def largest_divisor(n: int, limit: int) -> int:

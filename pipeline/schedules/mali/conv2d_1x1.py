@@ -7,7 +7,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from ...targets import TargetSpec
-from ..base import anchor_of
+from ..base import knobs_of
 from ..facts import Conv2dFacts
 from .conv2d_direct import Conv2dDirect
 from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, unroll_copies, weight_vectors
@@ -66,10 +66,8 @@ class Conv2d1x1:
         return crop(sums, facts, facts.dtype)
 
     def match(self, func: tirx.PrimFunc) -> Tile | None:
-        anchor = anchor_of(func)
-        if anchor is None or anchor[1]["malisdk.rule"] != self.name:
-            return None
-        return Tile(pixels=int(anchor[1]["malisdk.pixels"]), blocks=int(anchor[1]["malisdk.blocks"]))
+        knobs = knobs_of(func, self.name)
+        return None if knobs is None else Tile(**knobs)
 
     def apply(self, sch: Schedule, facts: Tile, target: TargetSpec) -> str:
         # 1. sums in registers, epilogue in one block whose rows and columns are one axis of pixels

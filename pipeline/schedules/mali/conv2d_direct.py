@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 
 from ...codegen.clip import CLIP
 from ...targets import TargetSpec
-from ..base import anchor_of, extent
+from ..base import extent, knobs_of
 from ..facts import Conv2dFacts, blocks_of
 from .tiles import (
     LANES,
@@ -80,10 +80,8 @@ class Conv2dDirect:
         return crop(sums, facts, facts.dtype)
 
     def match(self, func: tirx.PrimFunc) -> Tile | None:
-        anchor = anchor_of(func)
-        if anchor is None or anchor[1]["malisdk.rule"] != self.name:
-            return None
-        return Tile(width=int(anchor[1]["malisdk.width"]), blocks=int(anchor[1]["malisdk.blocks"]))
+        knobs = knobs_of(func, self.name)
+        return None if knobs is None else Tile(**knobs)
 
     def apply(self, sch: Schedule, facts: Tile, target: TargetSpec) -> str:
         # 1. sums in registers, epilogue in one block

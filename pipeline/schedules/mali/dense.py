@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from ...targets import TargetSpec
-from ..base import anchor_of, extent, largest_divisor
+from ..base import extent, knobs_of, largest_divisor
 from ..facts import blocks_of
 from .tiles import LANES, anchor_attributes, fuse_epilogue
 
@@ -78,10 +78,8 @@ class Dense:
         return te.compute((facts.rows, facts.columns), lambda r, c: total[r, c].astype(facts.dtype), name="result")
 
     def match(self, func: tirx.PrimFunc) -> _Facts | None:
-        anchor = anchor_of(func)
-        if anchor is None or anchor[1]["malisdk.rule"] != self.name:
-            return None
-        return _Facts(parts=int(anchor[1]["malisdk.parts"]))
+        knobs = knobs_of(func, self.name)
+        return None if knobs is None else _Facts(**knobs)
 
     def apply(self, sch: Schedule, facts: _Facts, target: TargetSpec) -> str:
         # 1. partial sums: a work-item a vector of columns and part, four reduced elements a round

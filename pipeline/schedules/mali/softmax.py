@@ -7,7 +7,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from ...targets import TargetSpec
-from ..base import anchor_of, extent
+from ..base import extent, knobs_of
 from .tiles import LANES, anchor_attributes
 
 # One work-item reads at most about this many elements in a row; long rows are cut into about as many parts.
@@ -72,10 +72,8 @@ class Softmax:
         )
 
     def match(self, func: tirx.PrimFunc) -> _Facts | None:
-        anchor = anchor_of(func)
-        if anchor is None or anchor[1]["malisdk.rule"] != self.name:
-            return None
-        return _Facts(parts=int(anchor[1]["malisdk.parts"]))
+        knobs = knobs_of(func, self.name)
+        return None if knobs is None else _Facts(**knobs)
 
     def apply(self, sch: Schedule, facts: _Facts, target: TargetSpec) -> str:
         # 1. maxima, then sums: a work-item a part

@@ -6,7 +6,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from ...targets import TargetSpec
-from ..base import ANCHOR, MULTIPLY_ADDS, extent, work_group
+from ..base import ANCHOR, KNOB, MULTIPLY_ADDS, extent, work_group
 from ..facts import Conv2dFacts
 
 LANES = 4
@@ -68,7 +68,7 @@ def crop(sums: te.Tensor, facts: Conv2dFacts, dtype: str) -> te.Tensor:
 
 def anchor_attributes(rule: str, *, multiply_adds: int, **knobs: int) -> dict[str, Any]:
     """What a compute definition says to its rule and to the plan; multiply_adds without the tile's overhang."""
-    return {ANCHOR: rule, MULTIPLY_ADDS: multiply_adds, **{f"malisdk.{k}": v for k, v in knobs.items()}}
+    return {ANCHOR: rule, MULTIPLY_ADDS: multiply_adds, **{KNOB + k: v for k, v in knobs.items()}}
 
 
 def fuse_epilogue(sch: Schedule, anchor: str) -> Any:
