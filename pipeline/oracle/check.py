@@ -15,13 +15,18 @@ from .compiler import Driver, prepare
 from .cost import NoData, Outcome
 from .gpus import Gpu
 
+# What Mesa prints before it dies of a kernel with constant tables (such as pow's): the kernel is compiled, and its tables
+# want a buffer, which the stubbed kernel side does not have. A board has it, so this is no verdict on the kernel.
+_NO_BUFFERS_HERE = "MESA: error: export failed"
+
 
 @dataclass(frozen=True, kw_only=True)
 class KernelCheck:
-    """`problems` says what the driver would refuse; none if the kernel would run."""
+    """`problems` says what the driver would refuse; none if the kernel would run, or could not be tried here."""
 
     name: str
     problems: tuple[str, ...]
+    untried: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +42,15 @@ class DriverCheck:
 
     def __str__(self) -> str:
         wrong = [k for k in self.kernels if k.problems]
+        untried = [k.name for k in self.kernels if k.untried]
         who = f"{self.driver.name}, {self.driver.version}"
-        if not wrong:
-            return f"{who}: {len(self.kernels)} kernels build and their work-groups fit"
-        lines = [f"{who}: {len(wrong)} of {len(self.kernels)} kernels would not run"]
-        lines += [f"  {k.name}: {problem}" for k in wrong for problem in k.problems]
+        if wrong:
+            lines = [f"{who}: {len(wrong)} of {len(self.kernels)} kernels would not run"]
+            lines += [f"  {k.name}: {problem}" for k in wrong for problem in k.problems]
+        else:
+            lines = [f"{who}: {len(self.kernels) - len(untried)} kernels build and their work-groups fit"]
+        if untried:
+            lines.append(f"  compiled, but not to be tried without the board's kernel driver: {', '.join(untried)}")
         return "\n".join(lines)
 
 
@@ -56,7 +65,9 @@ def check_plan(plan: Plan, gpu: Gpu) -> DriverCheck:
     for launch in plan.launches:
         launches[launch.kernel].append(launch)
     checks = [
-        KernelCheck(name=kernel.name, problems=tuple(_problems(kernel, used, found, driver)))
+        KernelCheck(name=kernel.name, problems=(), untried=True)
+        if _is_untried(kernel, found)
+        else KernelCheck(name=kernel.name, problems=tuple(_problems(kernel, used, found, driver)))
         for kernel, used, found in zip(plan.kernels, launches, outcomes, strict=True)
     ]
     return DriverCheck(driver=driver, kernels=tuple(checks))
@@ -73,6 +84,10 @@ def check_archive(archive: Path, model: str, gpu: Gpu) -> DriverCheck:
             with file.open("wb") as f:
                 shutil.copyfileobj(content, f)
         return check_plan(container.read(file), gpu)
+
+
+def _is_untried(kernel: Kernel, outcomes: list[Outcome]) -> bool:
+    return any(isinstance(o, NoData) and o.name == kernel.name and _NO_BUFFERS_HERE in o.reason for o in outcomes)
 
 
 def _problems(kernel: Kernel, launches: list[Launch], outcomes: list[Outcome], driver: Driver) -> list[str]:

@@ -83,3 +83,18 @@ def test_kernel_that_does_not_build_or_is_missing_fails(monkeypatch: pytest.Monk
     assert problems(monkeypatch, [refused], plan((8, 4, 1))) == ("does not build, OpenCL error -11",)
     (problem,) = problems(monkeypatch, [dataclasses.replace(COST, name="other")], plan((8, 4, 1)))
     assert "got kernels other; expected k" in problem
+
+
+def test_kernel_that_only_lacks_buffers_here_is_named_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = "the compiler crashed (SIGSEGV): SHADER-DB: 159 inst\nMESA: error: export failed"
+    monkeypatch.setattr(check, "prepare", lambda gpu: DRIVER)
+    monkeypatch.setattr(check, "measure", lambda sources, gpu, title: [[NoData(name="k", reason=reason)]])
+    result = check.check_plan(plan((8, 4, 1)), find_gpu("T860"))
+    assert result.passed
+    assert "0 kernels build" in str(result)
+    assert "not to be tried without the board's kernel driver: k" in str(result)
+
+
+def test_kernel_that_crashes_the_compiler_otherwise_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    crashed = NoData(name="k", reason="the compiler crashed (SIGSEGV): nir_validate")
+    assert problems(monkeypatch, [crashed], plan((8, 4, 1))) == (crashed.reason,)
