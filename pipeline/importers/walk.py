@@ -88,6 +88,9 @@ class Context(Builder):
                 results = [_UNKNOWN] * len(proto.output)
             except Refused:
                 results = [_UNKNOWN] * len(proto.output)
+            except Exception as e:  # TVM, numpy and onnx raise many kinds; each must end as this node's refusal
+                self.findings.append(Finding(where=label, text=f"cannot be converted: {_first_line(e)}"))
+                results = [_UNKNOWN] * len(proto.output)
             for name, result in zip(proto.output, results, strict=False):
                 if name and result is not None:
                     read = uses[name]
@@ -176,12 +179,7 @@ class Context(Builder):
             for value in node.inputs:
                 if isinstance(value, Value) and not value.is_constant and value.dtype not in RUNTIME_DTYPES:
                     raise Unsupported(f"works on {value.dtype}; the runtime has {', '.join(sorted(RUNTIME_DTYPES))}")
-        try:
-            results = entry.convert(self, node)
-        except (Unsupported, Refused):
-            raise
-        except Exception as e:  # TVM and numpy raise many kinds; each must end as this node's refusal, not a traceback
-            raise Unsupported(f"cannot be converted: {_first_line(e)}") from e
+        results = entry.convert(self, node)
         return [results] if isinstance(results, AnyValue) else results
 
     def _expand(

@@ -15,8 +15,8 @@ from .compiler import Driver, prepare
 from .cost import NoData, Outcome
 from .gpus import Gpu
 
-# What Mesa prints before it dies of a kernel with constant tables (such as pow's): the kernel is compiled, and its tables
-# want a buffer, which the stubbed kernel side does not have. A board has it, so this is no verdict on the kernel.
+# What Mesa prints before it dies of a kernel with constant tables (such as pow's): the kernel is compiled, and its
+# tables want a buffer, which the stubbed kernel side does not have. A board has it, so this is no verdict.
 _NO_BUFFERS_HERE = "MESA: error: export failed"
 
 

@@ -10,12 +10,11 @@ from kernel_cases import Cases
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 13, 16)
 
 
-@pytest.mark.parametrize("height", [1, 3])
-def test_conv2d_direct_output_widths_around_the_tile(check, height):
+def test_conv2d_direct_output_widths_around_the_tile(check):
     cases = Cases()
-    for width in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13):
+    for width, height in zip((1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13), itertools.cycle((1, 3, 2)), strict=False):
         x = cases.input((1, 4, height, width))
-        cases.output(f"width {width}", cases.conv(x, (4, 4, 3, 3), pads=[1, 1, 1, 1]))
+        cases.output(f"{height}x{width}", cases.conv(x, (4, 4, 3, 3), pads=[1, 1, 1, 1]))
     check(cases)
 
 
@@ -23,7 +22,7 @@ def test_conv2d_direct_output_widths_around_the_tile(check, height):
 def test_conv2d_direct_channel_remainders(check, channels):
     cases = Cases()
     x = cases.input((1, channels, 5, 6))
-    for out in (1, 3, 4, 5, 8, 13):
+    for out in (3, 4, 13):
         cases.output(f"{channels} to {out}", cases.conv(x, (out, channels, 3, 3), pads=[1, 1, 1, 1]))
     check(cases)
 
@@ -33,17 +32,18 @@ def test_conv2d_direct_windows(check, stride):
     cases = Cases()
     x = cases.input((1, 5, 13, 17))
     for kernel in ((1, 1), (2, 2), (3, 3), (5, 5), (7, 7), (1, 7), (7, 1), (3, 5), (13, 17)):
-        for pads in ([0, 0, 0, 0], [(kernel[0] + 1) // 2, (kernel[1] + 1) // 2] * 2):
-            value = cases.conv(x, (4, 5, *kernel), pads=pads, strides=[stride, stride])
-            cases.output(f"kernel {kernel} pads {pads}", value)
+        pads = [(kernel[0] + 1) // 2, (kernel[1] + 1) // 2] * 2 if stride != 2 else [0, 0, 0, 0]
+        value = cases.conv(x, (4, 5, *kernel), pads=pads, strides=[stride, stride])
+        cases.output(f"kernel {kernel} pads {pads}", value)
     check(cases)
 
 
 def test_conv2d_direct_uneven_pads_strides_and_dilations(check):
     cases = Cases()
     x = cases.input((1, 6, 12, 15))
-    for pads, strides, dilations in itertools.product(
-        ([0, 1, 2, 0], [3, 0, 0, 2], [1, 2, 3, 4]), ([1, 1], [2, 1], [1, 3]), ([1, 1], [2, 2], [3, 1])
+    pads_of = itertools.cycle(([0, 1, 2, 0], [3, 0, 0, 2], [1, 2, 3, 4], [2, 1, 0, 3]))
+    for pads, (strides, dilations) in zip(
+        pads_of, itertools.product(([1, 1], [2, 1], [1, 3]), ([1, 1], [2, 2], [3, 1])), strict=False
     ):
         value = cases.conv(x, (7, 6, 3, 3), pads=pads, strides=strides, dilations=dilations)
         cases.output(f"pads {pads} strides {strides} dilations {dilations}", value)
@@ -59,10 +59,10 @@ def test_conv2d_direct_automatic_padding(check, auto_pad):
     check(cases)
 
 
-@pytest.mark.parametrize("out", [4, 8, 12, 3, 7])
+@pytest.mark.parametrize("out", [4, 8, 12, 7])
 def test_conv2d_1x1_pixel_counts_around_the_tile(check, out):
     cases = Cases()
-    for height, width in ((1, 1), (1, 2), (1, 3), (2, 2), (1, 5), (2, 3), (1, 7), (2, 4), (1, 11), (2, 7), (7, 7)):
+    for height, width in ((1, 1), (1, 3), (2, 2), (1, 5), (1, 7), (2, 4), (1, 11), (7, 7)):
         x = cases.input((1, 8, height, width))
         cases.output(f"8 to {out}, {height}x{width}", cases.conv(x, (out, 8, 1, 1)))
     check(cases)
@@ -88,7 +88,7 @@ def test_conv2d_1x1_with_stride_or_pad(check):
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_depthwise_conv2d_channels_and_widths(check, channels):
     cases = Cases()
-    for width in (1, 3, 4, 5, 7, 8):
+    for width in (1, 3, 5, 8):
         x = cases.input((1, channels, 4, width))
         cases.output(f"width {width}", cases.conv(x, (channels, 1, 3, 3), pads=[1] * 4, group=channels))
     check(cases)
@@ -99,11 +99,9 @@ def test_depthwise_conv2d_windows(check, stride):
     cases = Cases()
     x = cases.input((1, 6, 13, 15))
     for kernel, dilation in itertools.product(((2, 2), (3, 3), (5, 5), (7, 7), (1, 7), (7, 1), (1, 1)), (1, 2)):
-        for pads in [[0, 0, 0, 0], [2, 1, 3, 0]][dilation - 1 :]:
-            value = cases.conv(
-                x, (6, 1, *kernel), pads=pads, strides=[stride, stride], dilations=[dilation] * 2, group=6
-            )
-            cases.output(f"kernel {kernel} dilation {dilation} pads {pads}", value)
+        pads = [0, 0, 0, 0] if dilation == 1 and stride != 1 else [2, 1, 3, 0]
+        value = cases.conv(x, (6, 1, *kernel), pads=pads, strides=[stride] * 2, dilations=[dilation] * 2, group=6)
+        cases.output(f"kernel {kernel} dilation {dilation} pads {pads}", value)
     check(cases)
 
 
@@ -214,7 +212,7 @@ def conv2d_attributes(draw):
 
 
 @settings(
-    max_examples=5,
+    max_examples=3,
     derandomize=True,
     database=None,
     deadline=None,

@@ -10,7 +10,7 @@ from kernel_cases import Cases
 @pytest.mark.parametrize("rows", [1, 2, 7, 16, 17])
 def test_dense_sizes(check, rows):
     cases = Cases()
-    for reduced, columns in itertools.product((1, 2, 3, 4, 31, 64, 257), (4, 8, 5, 1, 132)):
+    for reduced, columns in itertools.product((1, 3, 31, 64, 257), (4, 5, 132)):
         x = cases.input((rows, reduced))
         scaled = cases.random(reduced, columns) / np.float32(np.sqrt(reduced))
         product = cases.node("MatMul", x, cases.weight(scaled))

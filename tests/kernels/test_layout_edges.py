@@ -14,7 +14,7 @@ def _conv(cases: Cases, channels: int, *, height: int = 3, width: int = 5, batch
     return cases.conv(cases.input((batch, 3, height, width)), (channels, 3, 1, 1))
 
 
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7, 8, 13])
+@pytest.mark.parametrize("channels", [1, 3, 4, 7, 13])
 def test_packing_and_unpacking(check, channels):
     cases = Cases()
     for batch, (height, width) in itertools.product((1, 2), ((1, 1), (1, 4), (3, 5))):
