@@ -1,10 +1,11 @@
-"""Debian packages of another architecture, downloaded and unpacked without installing anything on this machine.
+"""Debian packages of any architecture, downloaded and unpacked without installing anything on this machine.
 
 apt runs with a private configuration: its own lists, cache and (empty) status, the machine's own mirror and transport
 settings (proxy, retries), and the Debian archive keyring, so every file is checked against a signed index.
 """
 
 import os
+import platform
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +19,29 @@ from .errors import ToolchainError
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR_VARIABLE = "MALISDK_DEBIAN_MIRROR"
-ARCHITECTURE = "arm64"
-MULTIARCH = "aarch64-linux-gnu"
 
 _APT_TIMEOUT_S = 900
 _INSTALL = "apt install apt dpkg debian-archive-keyring"
 # The machine's transport settings hold for any suite; the rest (index targets, languages) describes its own lists.
 _KEPT_SETTINGS = re.compile(r"Acquire::(?!IndexTargets|Languages|Changelogs|CompressionTypes|cdrom)\S+ ", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """`name` is Debian's word for it, `machine` uname's, `loader` the file in /lib64 that starts programs, if any."""
+
+    name: str
+    machine: str
+    loader: str | None = None
+
+    @property
+    def multiarch(self) -> str:
+        """The folder below /usr/lib that its libraries are in."""
+        return f"{self.machine}-linux-gnu"
+
+
+ARM64 = Architecture(name="arm64", machine="aarch64")
+AMD64 = Architecture(name="amd64", machine="x86_64", loader="ld-linux-x86-64.so.2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +52,15 @@ class Apt:
     mirror: str
     env: Mapping[str, str]
     archives: Path
+
+
+def own_architecture() -> Architecture:
+    """What this machine runs by itself. Raises ToolchainError for a machine whose packages nothing here knows."""
+    machine = platform.machine()
+    for architecture in (ARM64, AMD64):
+        if architecture.machine == machine:
+            return architecture
+    raise ToolchainError(f"debian: unknown machine, got {machine}; expected {ARM64.machine} or {AMD64.machine}")
 
 
 def find_mirror() -> str:
@@ -52,14 +78,14 @@ def find_mirror() -> str:
             return site.rstrip("/")
     known = ", ".join(sorted({site for _, _, site in sites})) or "none"
     raise ToolchainError(
-        f"apt sources: no Debian mirror, got {known}; expected one with Debian's {ARCHITECTURE} packages",
+        f"apt sources: no Debian mirror, got {known}; expected one with Debian's packages",
         hint=f"set {MIRROR_VARIABLE} to the address of a Debian mirror",
     )
 
 
 @contextmanager
-def private_apt(suite: str) -> Iterator[Apt]:
-    """An apt for arm64 packages of `suite` with its package lists loaded; its folder is removed at the end.
+def private_apt(suite: str, architecture: Architecture = ARM64) -> Iterator[Apt]:
+    """An apt for an architecture's packages of `suite` with its package lists loaded; its folder is removed at the end.
 
     Raises ToolchainError: apt, dpkg or the keyring is missing, no mirror, mirror not reachable, wrong signature.
     """
@@ -70,12 +96,12 @@ def private_apt(suite: str) -> Iterator[Apt]:
     mirror = find_mirror()
     with TemporaryDirectory(prefix="malisdk-apt-") as name:
         apt = Apt(suite=suite, mirror=mirror, env={**os.environ, "APT_CONFIG": f"{name}/apt.conf"}, archives=Path(name))
-        _write_configuration(Path(name), suite, mirror)
+        _write_configuration(Path(name), suite, mirror, architecture.name)
         try:
             process.call([apt_get, "-q", "update"], env=apt.env, timeout_s=_APT_TIMEOUT_S)
         except ToolchainError as e:
             raise ToolchainError(
-                f"{mirror}: cannot load the package lists of Debian {suite} ({ARCHITECTURE})\n{e}",
+                f"{mirror}: cannot load the package lists of Debian {suite} ({architecture.name})\n{e}",
                 hint=f"check the network, or name another Debian mirror in {MIRROR_VARIABLE}",
             ) from e
         yield apt
@@ -108,11 +134,11 @@ def unpack(packages: Sequence[Path], folder: Path) -> None:
             raise ToolchainError(f"{package.name}: dpkg-deb cannot unpack it\n{done.stderr.strip()}")
 
 
-def _write_configuration(folder: Path, suite: str, mirror: str) -> None:
+def _write_configuration(folder: Path, suite: str, mirror: str, architecture: str) -> None:
     for name in ("state/lists/partial", "cache/archives/partial", "parts", "preferences"):
         (folder / name).mkdir(parents=True)
     (folder / "status").touch()
-    (folder / "sources.list").write_text(f"deb [arch={ARCHITECTURE} signed-by={KEYRING}] {mirror} {suite} main\n")
+    (folder / "sources.list").write_text(f"deb [arch={architecture} signed-by={KEYRING}] {mirror} {suite} main\n")
     machine = _query([process.find_program("apt-config", hint=_INSTALL), "dump", "--no-empty", "Acquire"]).splitlines()
     settings = [line for line in machine if _KEPT_SETTINGS.match(line)]
     settings += [
@@ -125,8 +151,8 @@ def _write_configuration(folder: Path, suite: str, mirror: str) -> None:
         f'Dir::Etc::parts "{folder}/parts";',
         f'Dir::Etc::preferencesparts "{folder}/preferences";',
         'Dir::Etc::preferences "/dev/null";',
-        f'APT::Architecture "{ARCHITECTURE}";',
-        f'APT::Architectures {{ "{ARCHITECTURE}"; }};',
+        f'APT::Architecture "{architecture}";',
+        f'APT::Architectures {{ "{architecture}"; }};',
         'APT::Update::Error-Mode "any";',
         'APT::Install-Recommends "false";',
         'APT::Sandbox::User "";',

@@ -1,4 +1,4 @@
-"""Unpacked Debian systems of another architecture, kept in the cache: what the emulator and the oracle run.
+"""Unpacked Debian systems, kept in the cache: what the emulator, the oracle and the rusticl device run.
 
 No maintainer script runs, so the few things that they would do are done here. A root is used only once complete: it is
 made beside its place and moved there. Its place's name has a hash of its recipe, so a changed recipe makes a new root.
@@ -18,17 +18,20 @@ from .errors import ConfigError
 _LISTING = "packages.txt"
 _LINKED_TO_USR = ("bin", "sbin", "lib")
 _EMPTY_FOLDERS = ("dev", "proc", "sys", "tmp", "root", "run", "usr/lib64")
-_LIBRARIES = f"usr/lib/{debian.MULTIARCH}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RootRecipe:
-    """What goes into a root. `area` is its folder in the cache, `version` counts changes in how it is made."""
+    """What goes into a root. `area` is its folder in the cache, for one architecture only.
+
+    `version` counts changes in how it is made.
+    """
 
     area: str
     title: str
     suite: str
     packages: tuple[str, ...]
+    architecture: debian.Architecture = debian.ARM64
     version: int = 1
 
     @property
@@ -77,7 +80,7 @@ def lock(folder: Path) -> Iterator[None]:
 
 def _make(recipe: RootRecipe, place: Path) -> None:
     title = f"{recipe.title} from Debian {recipe.suite}"
-    with log.step(title), debian.private_apt(recipe.suite) as apt:
+    with log.step(title), debian.private_apt(recipe.suite, recipe.architecture) as apt:
         packages = debian.download(apt, recipe.packages, dependencies=True)
         with files.atomic_folder(place, marker=_LISTING) as temporary:
             root = temporary / "root"
@@ -87,17 +90,24 @@ def _make(recipe: RootRecipe, place: Path) -> None:
             for name in _EMPTY_FOLDERS:
                 (root / name).mkdir(exist_ok=True)
             debian.unpack(packages, root)
-            _configure(root)
+            _configure(root, recipe.architecture)
             (temporary / _LISTING).write_text("".join(f"{p.stem}\n" for p in packages))
 
 
-def _configure(root: Path) -> None:
+def _configure(root: Path, architecture: debian.Architecture) -> None:
     """What the packages' own scripts would have done."""
+    libraries = root / "usr/lib" / architecture.multiarch
     for library in ("blas", "lapack"):
-        for file in sorted((root / _LIBRARIES / library).glob("lib*.so.*")):
-            link = root / _LIBRARIES / file.name
+        for file in sorted((libraries / library).glob("lib*.so.*")):
+            link = libraries / file.name
             if not link.exists():
                 link.symlink_to(f"{library}/{file.name}")
+    if architecture.loader is not None:
+        if not (root / "lib64").exists():
+            (root / "lib64").symlink_to("usr/lib64")
+        loader = root / "usr/lib64" / architecture.loader
+        if not loader.exists():
+            loader.symlink_to(f"../lib/{architecture.multiarch}/{architecture.loader}")
     if not (root / "usr/bin/sh").exists():
         (root / "usr/bin/sh").symlink_to("dash")
     (root / "etc/passwd").write_text("root:x:0:0:root:/tmp/home:/bin/sh\n")

@@ -28,7 +28,7 @@ class TargetPython:
     @property
     def ext_suffix(self) -> str:
         """What the name of an extension module ends with, as this Python's importlib expects it."""
-        return f".cpython-{self.version.replace('.', '')}-{debian.MULTIARCH}.so"
+        return f".cpython-{self.version.replace('.', '')}-{debian.ARM64.multiarch}.so"
 
 
 PYTHONS = (
@@ -52,7 +52,7 @@ def python_headers(python: TargetPython, out: Path) -> None:
         include = Path(unpacked, "usr", "include")
         headers = include / f"python{python.version}"
         # The one beside Python.h only chooses among architectures; this one holds the target's settings.
-        settings = include / debian.MULTIARCH / headers.name / "pyconfig.h"
+        settings = include / debian.ARM64.multiarch / headers.name / "pyconfig.h"
         for needed in (headers / "Python.h", settings):
             if not needed.is_file():
                 raise ToolchainError(f"{package} ({apt.suite}): it has no {needed.relative_to(unpacked)}")

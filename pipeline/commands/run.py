@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 SUMMARY = "compile and run a model on this machine"
+_TIMEOUT_S = 1800.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--inputs", type=Path, required=True, metavar="IN.npz", help="one array for each input, by name"
     )
     parser.add_argument("--outputs", type=Path, required=True, metavar="OUT.npz", help="gets one array for each output")
-    parser.add_argument("--device", default="auto", help="auto, gpu, cpu, or a part of an OpenCL device's name")
+    parser.add_argument(
+        "--device",
+        default="auto",
+        help="auto, gpu, cpu, a part of an OpenCL device's name, or rusticl: Mesa's OpenCL from Debian's packages, "
+        "which has float16",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -48,7 +54,9 @@ def main(args: argparse.Namespace) -> int:
                 outputs=args.cut,
                 dump_ir=args.dump_ir,
             )
-        results = run_file(path, inputs, device=args.device)
+        results = (
+            _run_on_rusticl(path, inputs) if args.device == "rusticl" else run_file(path, inputs, device=args.device)
+        )
     _write(args.outputs, results)
     for name, array in results.items():
         print(f"{name} {array.dtype} {list(array.shape)}")
@@ -83,6 +91,18 @@ def run_file(
             return {n: np.array(a) for n, a in result.items()}
     except malisdk.Error as e:
         raise _as_ours(malisdk.Status(e.code).name)(str(e)) from e
+
+
+def _run_on_rusticl(path: Path, inputs: "dict[str, np.ndarray[Any, Any]]") -> "dict[str, np.ndarray[Any, Any]]":
+    from ..devices.runtime import host_library, run_models
+    from ..devices.rusticl import RusticlDevice
+
+    library = host_library()
+    with RusticlDevice() as device:
+        (answer,) = run_models(device, [(path, inputs)], library=library, timeout_s=_TIMEOUT_S)
+    if answer.error:
+        raise _as_ours(answer.status.removeprefix("MALISDK_"))(answer.error)
+    return dict(answer.outputs)
 
 
 def _as_ours(status: str) -> type[MaliSdkError]:

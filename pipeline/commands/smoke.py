@@ -17,7 +17,10 @@ SUMMARY = "run an SDK's smoke test on a device"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="the SDK archive (.tar.gz)")
     parser.add_argument(
-        "--device", required=True, metavar="DEVICE", help="host, emulator, emulator:SUITE or ssh://user@host[:port]"
+        "--device",
+        required=True,
+        metavar="DEVICE",
+        help="host, rusticl, emulator, emulator:SUITE or ssh://user@host[:port]",
     )
     parser.add_argument("--timeout", type=float, default=1800.0, metavar="S", help="seconds for all of it (1800)")
     parser.add_argument(

@@ -9,11 +9,12 @@ from .base import Device, DeviceTimeoutError, Result
 from .emulator import EmulatorDevice
 from .emulator_root import RECIPES
 from .host import HostDevice
+from .rusticl import RusticlDevice
 from .ssh import SshDevice
 
 __all__ = ["FORMS", "Device", "DeviceTimeoutError", "Result", "parse_device"]
 
-FORMS = "host, emulator, emulator:SUITE, ssh://user@host[:port]"
+FORMS = "host, rusticl, emulator, emulator:SUITE, ssh://user@host[:port]"
 
 
 def parse_device(text: str) -> Device:
@@ -23,12 +24,14 @@ def parse_device(text: str) -> Device:
     """
     if text == "host":
         return HostDevice()
+    if text == "rusticl":
+        return RusticlDevice()
     name, colon, suite = text.partition(":")
     if name == "emulator":
         return EmulatorDevice(suite if colon else None)
     if name == "ssh":
         return _parse_ssh(text)
-    names = ["host", "emulator", *(f"emulator:{r.suite}" for r in RECIPES), "ssh"]
+    names = ["host", "rusticl", "emulator", *(f"emulator:{r.suite}" for r in RECIPES), "ssh"]
     near = difflib.get_close_matches(text, names, 1) or difflib.get_close_matches(name, names, 1)
     hint = None
     if near:

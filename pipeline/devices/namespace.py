@@ -1,4 +1,4 @@
-"""Runs one program in an unpacked arm64 root, in private mount and process namespaces; a program of its own.
+"""Runs one program in an unpacked root, in private mount and process namespaces; a program of its own.
 
     python namespace.py JSON STATUS_FD
 
@@ -8,9 +8,9 @@ It stands alone (standard library only), since it forks and changes the identity
     init       process 1 in there: mounts, reaps orphans, ends when the program ends, and all others with it
     program    chroots and becomes the guest program
 
-The guest sees the root read-only, a folder of the host as /tmp, an own /proc, /sys, and a /dev of six devices. arm64
-programs start through binfmt_misc, which a user namespace can have to itself since Linux 6.7, so nothing is registered
-on this machine. If the launcher is killed, the kernel ends all the rest.
+The guest sees the root read-only, a folder of the host as /tmp, an own /proc, /sys, and a /dev of six devices. If an
+interpreter is given, arm64 programs start by it through binfmt_misc, which a user namespace can have to itself since
+Linux 6.7, so nothing is registered on this machine. If the launcher is killed, the kernel ends all the rest.
 
 STATUS_FD gets "started" once the guest is set up; otherwise what failed, and the exit code is 125.
 """

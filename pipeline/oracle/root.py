@@ -20,7 +20,7 @@ RECIPE = RootRecipe(
     suite="trixie",
     packages=("mesa-opencl-icd", "mesa-drm-shim", "ocl-icd-libopencl1", "python3-minimal", "libpython3-stdlib"),
 )
-SHIM = f"/usr/lib/{debian.MULTIARCH}/libpanfrost_noop_drm_shim.so"
+SHIM = f"/usr/lib/{debian.ARM64.multiarch}/libpanfrost_noop_drm_shim.so"
 
 _QEMU_NAMES = ("qemu-aarch64-static", "qemu-aarch64")
 _WARM_MARKER = "driver.json"

@@ -9,6 +9,7 @@ from malisdk_pipeline.errors import ConfigError
     "text",
     [
         "host",
+        "rusticl",
         "emulator",
         "emulator:trixie",
         "ssh://board",
@@ -27,6 +28,7 @@ def test_known_text_gives_device_of_that_name(text: str) -> None:
     [
         ("emulater", "emulator"),
         ("Host", "host"),
+        ("rustikl", "rusticl"),
         ("emulator:trixi", "emulator:trixie"),
         ("shh://rock@board", "ssh://user@host"),
     ],
@@ -40,7 +42,7 @@ def test_misspelt_text_suggests_the_nearest(text: str, suggested: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "qnx", "usb:3"])
 def test_unknown_text_lists_what_there_is(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"expected host, emulator, emulator:SUITE, ssh://user@host\[:port\]"):
+    with pytest.raises(ConfigError, match=r"expected host, rusticl, emulator, emulator:SUITE, ssh://user@host\[:port\]"):
         parse_device(text)
 
 
