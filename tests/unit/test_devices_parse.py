@@ -42,7 +42,9 @@ def test_misspelt_text_suggests_the_nearest(text: str, suggested: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "qnx", "usb:3"])
 def test_unknown_text_lists_what_there_is(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"expected host, rusticl, emulator, emulator:SUITE, ssh://user@host\[:port\]"):
+    with pytest.raises(
+        ConfigError, match=r"expected host, rusticl, emulator, emulator:SUITE, ssh://user@host\[:port\]"
+    ):
         parse_device(text)
 
 
