@@ -15,6 +15,8 @@ from .options import Options
 
 SONAME = "libmalisdk.so.0"
 _BOARD_TRIPLE = "aarch64-linux-gnu.2.27"
+# The Python of Debian trixie, which the device consists of.
+_RUSTICL_PYTHON = "3.13"
 # (triple, cpu): both clusters of an RK3399 have what a Cortex-A72 has.
 _MACHINES = {"rk3399": (_BOARD_TRIPLE, "cortex_a72")}
 
@@ -120,8 +122,15 @@ def build_wheel(base: Any, env: Any, target: str, python: PythonTarget, library:
     return wheel[0]
 
 
-def host_python() -> PythonTarget:
-    """The Python that runs the build."""
+def host_pythons(env: Any, options: Options) -> list[PythonTarget]:
+    """The Python that runs the build, and that of the rusticl device's system if the smoke test runs there."""
+    found = [_own_python()]
+    if options.device == "rusticl" and found[0].tag != f"cp{_RUSTICL_PYTHON.replace('.', '')}":
+        found.append(_debian_python(env, "host", _RUSTICL_PYTHON, ["--machine", platform.machine()]))
+    return found
+
+
+def _own_python() -> PythonTarget:
     include = sysconfig.get_path("include")
     if not (Path(include) / "Python.h").is_file():
         raise UserError(
@@ -132,18 +141,19 @@ def host_python() -> PythonTarget:
 
 def board_pythons(env: Any, options: Options) -> list[PythonTarget]:
     """The Pythons of boards: Debian's, whose headers are fetched, and those whose headers the user has."""
-    found = []
-    for version in options.pythons:
-        folder = f"build/{options.target}/python/headers-{version}"
-        listing = env.PipelineFolder(
-            f"{folder}.sha256", [], ARGUMENTS=["sysroot", "python-headers", "--python", version]
-        )
-        found.append(PythonTarget(tag=f"cp{version.replace('.', '')}", include=folder, stamp=listing))
+    found = [_debian_python(env, options.target, version, []) for version in options.pythons]
     for include in options.python_headers:
         headers = [env.File(str(f)) for f in sorted(include.rglob("*.h"))]
         python = PythonTarget(tag=_tag(include / "patchlevel.h"), include=str(include), stamp=headers)
         found = [p for p in found if p.tag != python.tag] + [python]
     return found
+
+
+def _debian_python(env: Any, target: str, version: str, machine: list[str]) -> PythonTarget:
+    folder = f"build/{target}/python/headers-{version}"
+    words = ["sysroot", "python-headers", "--python", version, *machine]
+    listing = env.PipelineFolder(f"{folder}.sha256", [], ARGUMENTS=words)
+    return PythonTarget(tag=f"cp{version.replace('.', '')}", include=folder, stamp=listing)
 
 
 def _tag(patchlevel: Path) -> str:

@@ -56,7 +56,7 @@ def declare(arguments: Mapping[str, str]) -> Variables:
     variables.Add("model", "a name out of `scons models`, or the path of your own .onnx file", DEFAULT_MODEL)
     variables.Add("dtype", f"what the model computes in: {' or '.join(DTYPES)}", DTYPES[0], _one_of(DTYPES))
     variables.Add("shape", "an input's shape where the file leaves it open, NAME:1,3,224,224; may be repeated", "")
-    variables.Add("device", "where the smoke test runs: emulator, host, ssh://user@host[:port], or none to skip it", "")
+    variables.Add("device", "where the smoke test runs: emulator, host, rusticl, ssh://user@host[:port], or none", "")
     variables.Add("pythons", f"Pythons to build wheels for, or none; of {','.join(PYTHONS)}", "")
     variables.Add("python_headers", "folder with another target Python's Python.h; may be repeated", "")
     return variables
@@ -143,6 +143,8 @@ def _device(given: str, target: str) -> str:
     native = "host" if target == "host" or platform.machine() == "aarch64" else None
     names = ["emulator"] if target != "host" else []
     names += [native] if native else []
+    # Only what this machine runs by itself runs there, too.
+    names += ["rusticl"] if target == "host" else []
     if not given:
         return names[0]
     if given in (*names, "none") or (_SSH_DEVICE.fullmatch(given) and target != "host"):

@@ -44,6 +44,10 @@ def test_defaults_of_the_host_run_on_the_host():
     assert (chosen.device, chosen.pythons) == ("host", ())
 
 
+def test_host_may_be_tried_on_rusticl():
+    assert resolve(target="host", device="rusticl").device == "rusticl"
+
+
 def test_default_model_and_pythons_are_the_pipelines():
     assert options.DEFAULT_MODEL == DEFAULT
     assert DEFAULT in names()
@@ -84,6 +88,7 @@ def test_devices_of_a_board(device):
         ({"device": "ssh://"}, "device: does not fit target=rk3399, got ssh://; "),
         ({"device": "ssh://a b"}, "device: does not fit target=rk3399, got ssh://a b; "),
         ({"target": "host", "device": "emulator"}, "device: does not fit target=host, got emulator; "),
+        ({"device": "rusticl"}, "device: does not fit target=rk3399, got rusticl; "),
         ({"device": "none", "goals": ("smoke",)}, "device: nowhere to run the smoke test, got none; "),
         ({"pythons": "3.12"}, "pythons: no headers known, got 3.12; "),
         ({"shape": ["1,3,224,224"]}, "shape: cannot be read, got 1,3,224,224; expected NAME:1,3,224,224"),
