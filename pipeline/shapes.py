@@ -66,15 +66,15 @@ def resolve_shapes(
         elif static is not None and (
             len(static) != len(chosen) or any(s not in (None, c) for s, c in zip(static, chosen, strict=True))
         ):
-            wrong.append(f"{name} {_text(chosen)} for {_text(extents)}")
+            wrong.append(f"{name} {shape_text(chosen)} for {shape_text(extents)}")
         else:
             shapes[name] = chosen
     if wrong:
         raise ConfigError(f"{source}: --shape contradicts the model, got {'; '.join(wrong)}; expected the same extents")
     if missing:
-        examples = [shlex.quote(_example(name, declared[name])) for name in missing]
+        examples = [shlex.quote(shape_example(name, declared[name])) for name in missing]
         options = " ".join(f"--shape {e}" for e in examples)
-        got = "; ".join(f"{name} {_text(declared[name])}" for name in missing)
+        got = "; ".join(f"{name} {shape_text(declared[name])}" for name in missing)
         raise ConfigError(
             f"{source}: input shape is not static, got {got}; expected positive integers",
             hint=f"give it, for example {options} (scons: {' '.join(f'shape={e}' for e in examples)})",
@@ -82,13 +82,19 @@ def resolve_shapes(
     return shapes
 
 
-def _text(extents: Sequence[int | str | None] | None) -> str:
+def has_open_extent(extents: Sequence[int | str | None] | None) -> bool:
+    """Whether a declared shape leaves something to be given."""
+    return extents is None or not all(isinstance(e, int) and e > 0 for e in extents)
+
+
+def shape_text(extents: Sequence[int | str | None] | None) -> str:
+    """`[1,3,height,?]`."""
     if extents is None:
         return "[any rank]"
     return f"[{','.join(str(e) if e not in (None, '', 0, -1) else '?' for e in extents)}]"
 
 
-def _example(name: str, extents: Sequence[int | str | None] | None) -> str:
+def shape_example(name: str, extents: Sequence[int | str | None] | None) -> str:
     if extents is None:
         return f"{name}:1,3,224,224"
     return f"{name}:{','.join(str(e) if isinstance(e, int) and e > 0 else '1' for e in extents)}"

@@ -98,6 +98,10 @@ def _check_weight(tensor: onnx.TensorProto) -> list[Finding]:
 def needed_nodes(graph: onnx.GraphProto, outputs: Sequence[str]) -> tuple[list[onnx.NodeProto], list[Finding]]:
     """The nodes that `outputs` depend on, each after those it reads; or why there is no such order."""
     producers = {name: node for node in graph.node for name in node.output if name}
+    given = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    given |= {t.values.name for t in graph.sparse_initializer}
+    if missing := [name for name in outputs if name not in producers and name not in given]:
+        return [], [Finding(where=f"output {name!r}", text="nothing computes it") for name in missing]
     order: list[onnx.NodeProto] = []
     done: set[int] = set()
     open_: set[int] = set()

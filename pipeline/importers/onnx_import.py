@@ -41,11 +41,11 @@ def _import(
     nodes, findings = needed_nodes(model.graph, [o.name for o in model.graph.output])
     raise_findings(path, findings)
     inputs = real_inputs(model.graph)
-    static = resolve_shapes(str(path), {v.name: _declared(v) for v in inputs}, shapes)
+    static = resolve_shapes(str(path), declared_shapes(inputs), shapes)
     bound = tuple(TensorInfo(v.name, static[v.name], dtype_name(v.type.tensor_type.elem_type)) for v in inputs)
-    prepared = _prepare(model, nodes, bound)
-    mod, results, findings = to_relax(prepared, bound)
-    raise_findings(path, findings)
+    prepared = prepare(model, nodes, bound)
+    mod, results, context = to_relax(prepared, bound)
+    raise_findings(path, context.findings)
     del prepared.graph.output[:]
     prepared.graph.output.extend(helper.make_tensor_value_info(t.name, element_type(t.dtype), t.shape) for t in results)
     return ImportedModel(
@@ -75,6 +75,11 @@ def cut_outputs(path: Path, model: onnx.ModelProto, outputs: Sequence[str] | Non
     graph.output.extend(kept)
 
 
+def declared_shapes(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, list[int | str | None] | None]:
+    """What the file says of each input's shape: None for an open rank, None or a name for an open extent."""
+    return {v.name: _declared(v) for v in inputs}
+
+
 def _declared(value: onnx.ValueInfoProto) -> list[int | str | None] | None:
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
@@ -82,7 +87,7 @@ def _declared(value: onnx.ValueInfoProto) -> list[int | str | None] | None:
     return [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim]
 
 
-def _prepare(model: onnx.ModelProto, nodes: list[onnx.NodeProto], inputs: tuple[TensorInfo, ...]) -> onnx.ModelProto:
+def prepare(model: onnx.ModelProto, nodes: list[onnx.NodeProto], inputs: tuple[TensorInfo, ...]) -> onnx.ModelProto:
     """The model with static inputs, without weights among them, without nodes and weights that nothing needs."""
     used = {n for node in nodes for n in _names(node)} | {o.name for o in model.graph.output}
     prepared = onnx.ModelProto(

@@ -11,17 +11,20 @@ from tvm import relax
 from .findings import Finding, Unsupported
 from .model import TensorInfo
 from .values import RUNTIME_DTYPES, AnyValue, Value, constant
-from .walk import Context, Scope, check_tensor_size
+from .walk import UNKNOWN, Context, Scope, check_tensor_size
 
 
 def to_relax(
-    model: onnx.ModelProto, inputs: Sequence[TensorInfo]
-) -> tuple[tvm.ir.IRModule, tuple[TensorInfo, ...], list[Finding]]:
-    """`main`, its outputs and what is wrong; with findings the module is of no use."""
+    model: onnx.ModelProto, inputs: Sequence[TensorInfo], *, unknown: Sequence[str] = ()
+) -> tuple[tvm.ir.IRModule, tuple[TensorInfo, ...], Context]:
+    """`main`, its outputs, and the walk's context with what is wrong; with findings the module is of no use.
+
+    `unknown` are further inputs, of unknown shape: what depends on them is only looked up.
+    """
     block = relax.BlockBuilder()
     context = Context(block, model)
     params = [relax.Var(parameter_name(i, t.name), relax.TensorType(t.shape, t.dtype)) for i, t in enumerate(inputs)]
-    scope: Scope = {}
+    scope: Scope = dict.fromkeys(unknown, UNKNOWN)
     for info, param in zip(inputs, params, strict=True):
         try:
             check_tensor_size("the tensor", info.shape, info.dtype)
@@ -33,7 +36,7 @@ def to_relax(
         else:
             scope[info.name] = Value(shape=info.shape, dtype=info.dtype, expr=param, root=param)
     if context.findings:
-        return block.get(), (), context.findings
+        return block.get(), (), context
     opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
     with block.function("main", params):
         with block.dataflow():
@@ -46,7 +49,7 @@ def to_relax(
     mod["main"] = mod["main"].with_attr("num_input", len(params))
     mod = relax.transform.DeadCodeElimination(["main"])(mod)
     infos = tuple(TensorInfo(o.name, v.shape, v.dtype) for o, v in zip(model.graph.output, results, strict=False))
-    return mod, infos, context.findings
+    return mod, infos, context
 
 
 def parameter_name(index: int, name: str) -> str:
@@ -64,7 +67,8 @@ def _own_outputs(
     for info, value in zip(model.graph.output, values, strict=True):
         where = f"output {info.name!r}"
         if not isinstance(value, Value):
-            if not context.findings:
+            # An unknown one has been reported, or depends on an unknown input.
+            if value is not UNKNOWN:
                 context.findings.append(Finding(where=where, text="is a sequence or an optional; expected a tensor"))
             continue
         if value.dtype not in RUNTIME_DTYPES:

@@ -10,14 +10,14 @@ import onnx
 from onnx import helper
 from tvm import relax
 
-from . import evaluate, functions, registry, types
+from . import evaluate, functions, registry, tally, types
 from .builder import Builder
 from .findings import CUT_HINT, Finding, Unsupported
 from .node import Node
 from .values import RUNTIME_DTYPES, AnyValue, SequenceValue, Value, constant
 
-# One of these stands for an output of a node that was refused; what depends on it is not reported again.
-_UNKNOWN = SequenceValue(items=(), dtype="unknown")
+# Stands for an input of unknown shape and for an output of a node that was refused; what depends on it is not reported.
+UNKNOWN = SequenceValue(items=(), dtype="unknown")
 _MAX_DEPTH = 32
 _MAX_TENSOR_BYTES = 1 << 30
 # Operators of opsets before this one are accepted where they have not changed since.
@@ -32,6 +32,7 @@ class Context(Builder):
     def __init__(self, block: relax.BlockBuilder, model: onnx.ModelProto) -> None:
         super().__init__(block)
         self.findings: list[Finding] = []
+        self.tally = tally.Tally()
         self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self._opsets: dict[str, int] = {}
         self._scope: Scope = {}
@@ -67,14 +68,14 @@ class Context(Builder):
                 if isinstance(value, Value) and name in uses:
                     self._scope[name] = replace(value, uses=uses[name])
             self._nodes(graph.node, uses)
-            return [self._scope.get(o.name, _UNKNOWN) for o in graph.output]
+            return [self._scope.get(o.name, UNKNOWN) for o in graph.output]
         finally:
             self._scope, self._opsets = outer, outer_opsets
 
     def branch(self, graph: onnx.GraphProto, scope: Scope | None = None) -> list[AnyValue]:
         """Convert a subgraph attribute of the node at hand."""
         results = self.graph(graph, scope or {}, self._opsets)
-        if any(r is _UNKNOWN for r in results):
+        if any(r is UNKNOWN for r in results):
             raise Refused
         return results
 
@@ -85,12 +86,12 @@ class Context(Builder):
                 results = self._convert(proto, label)
             except Unsupported as e:
                 self.findings.append(Finding(where=label, text=str(e), hint=e.hint))
-                results = [_UNKNOWN] * len(proto.output)
+                results = [UNKNOWN] * len(proto.output)
             except Refused:
-                results = [_UNKNOWN] * len(proto.output)
+                results = [UNKNOWN] * len(proto.output)
             except Exception as e:  # TVM, numpy and onnx raise many kinds; each must end as this node's refusal
                 self.findings.append(Finding(where=label, text=f"cannot be converted: {_first_line(e)}"))
-                results = [_UNKNOWN] * len(proto.output)
+                results = [UNKNOWN] * len(proto.output)
             for name, result in zip(proto.output, results, strict=False):
                 if name and result is not None:
                     read = uses[name]
@@ -99,6 +100,18 @@ class Context(Builder):
                     self._scope[name] = result
 
     def _convert(self, proto: onnx.NodeProto, label: str) -> Sequence[AnyValue | None]:
+        with self.tally.node(proto) as entry:
+            inputs = [self._scope.get(n) for n in proto.input]
+            try:
+                results = self._convert_node(proto, label)
+            except Refused:
+                if any(v is UNKNOWN for v in inputs):
+                    entry.state = tally.UNREACHED
+                raise
+            self.tally.done(entry, proto, inputs, results)
+        return results
+
+    def _convert_node(self, proto: onnx.NodeProto, label: str) -> Sequence[AnyValue | None]:
         self._node_count += 1
         if self._node_count > _MAX_NODES:
             raise Unsupported(f"the model unrolls to more than {_MAX_NODES} nodes")
@@ -121,7 +134,7 @@ class Context(Builder):
             attributes=functions.attribute_values(proto),
             proto=proto,
         )
-        if any(v is _UNKNOWN for v in inputs):
+        if any(v is UNKNOWN for v in inputs):
             if entry is None and function is None and not _has_body(schema):
                 raise _unsupported_operator(node, schema)
             if entry is not None and entry.refuses:
@@ -208,7 +221,7 @@ class Context(Builder):
         finally:
             self._scope, self._opsets, self._depth = outer, outer_opsets, self._depth - 1
         self.findings[found:] = [replace(f, where=f"{node.where}, {f.where}") for f in self.findings[found:]]
-        if any(r is _UNKNOWN for r in results):
+        if any(r is UNKNOWN for r in results):
             raise Refused
         return results
 
