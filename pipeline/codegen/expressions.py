@@ -165,9 +165,7 @@ class ExpressionPrinter:
         left = self._print_in(e.a, tight if strict else level)
         right = self._print_in(e.b, tight)
         text = f"{left} {sign} {right}"
-        if scalar_name(dtype) in NARROW_INTEGERS and level in (_PLUS, _TIMES, _SHIFT) and dtype.lanes == 1:
-            return f"({type_name(dtype)})({text})", _UNARY  # C computes in int; TIR wraps in the narrow type
-        return text, level
+        return _narrowed(text, level, dtype)
 
     def _needs_lanes(self, e: Any, dtype: tvm.DataType) -> bool:
         """Vector conditions have integer masks in OpenCL C; they and what hangs on them are printed lane by lane."""
@@ -207,16 +205,15 @@ class ExpressionPrinter:
         scalar = scalar_name(data_type(e))
         if type(e) in _INFIX:
             text = f"({self._lane(e.a, i)}) {_INFIX[type(e)][0]} ({self._lane(e.b, i)})"
-            return f"({type_name(scalar)})({text})" if scalar in NARROW_INTEGERS else text
+            return _narrowed(text, _LOGIC, scalar)[0]
         if isinstance(e, ir.Not):
             return f"!({self._lane(e.a, i)})"
         if isinstance(e, (ir.Min, ir.Max)):
             function = "min" if isinstance(e, ir.Min) else "max"
             return f"{function}({self._lane(e.a, i)}, {self._lane(e.b, i)})"
         if isinstance(e, ir.Select):
-            return (
-                f"(({self._lane(e.condition, i)}) ? ({self._lane(e.true_value, i)}) : ({self._lane(e.false_value, i)}))"
-            )
+            c, a, b = (self._lane(x, i) for x in (e.condition, e.true_value, e.false_value))
+            return _narrowed(f"(({c}) ? ({a}) : ({b}))", _ATOM, scalar)[0]
         if isinstance(e, ir.Cast):
             if self.half_in_memory_only and scalar_name(data_type(e.value)) == "float16":
                 return f"vload_half({self._lane(e.value.indices[0], i)}, {self.pointers[e.value.source]})"
@@ -231,10 +228,11 @@ class ExpressionPrinter:
             name = call_name(e)
             if name == "if_then_else":
                 c, a, b = (self._lane(x, i) for x in e.args)
-                return f"(({c}) ? ({a}) : ({b}))"
+                return _narrowed(f"(({c}) ? ({a}) : ({b}))", _ATOM, scalar)[0]
             if name in _INFIX_CALLS:
                 sign = _INFIX[_INFIX_CALLS[name]][0]
-                return f"(({self._lane(e.args[0], i)}) {sign} ({self._lane(e.args[1], i)}))"
+                text = f"(({self._lane(e.args[0], i)}) {sign} ({self._lane(e.args[1], i)}))"
+                return _narrowed(text, _ATOM, scalar)[0]
             if name in _BUILTINS:
                 return f"{_BUILTINS[name]}({', '.join(self._lane(a, i) for a in e.args)})"
             if name == "likely":
@@ -354,7 +352,7 @@ class ExpressionPrinter:
         return f"!{self._print_in(e.a, _UNARY)}", _UNARY
 
     def _on_bitwise_not(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
-        return f"~{self._print_in(e.a, _UNARY)}", _UNARY
+        return _narrowed(f"~{self._print_in(e.a, _UNARY)}", _UNARY, dtype)
 
     def _on_select(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         return self._choice(e.condition, e.true_value, e.false_value)
@@ -374,7 +372,7 @@ class ExpressionPrinter:
                 return self._print(a)
             condition = functools.reduce(ir.And, open_conditions)
         c = self._print_in(condition, _LOGIC)
-        return f"({c} ? {self._print_in(a, _LOGIC)} : {self._print_in(b, _LOGIC)})", _ATOM
+        return _narrowed(f"({c} ? {self._print_in(a, _LOGIC)} : {self._print_in(b, _LOGIC)})", _ATOM, data_type(a))
 
     def _on_let(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         self._variables[e.var] = f"({self.text(e.value)})"
@@ -389,9 +387,11 @@ class ExpressionPrinter:
             return self._print(args[0])
         if name in _INFIX_CALLS:
             sign, _ = _INFIX[_INFIX_CALLS[name]]
-            return f"({self._print_in(args[0], _UNARY)} {sign} {self._print_in(args[1], _UNARY)})", _ATOM
+            return _narrowed(
+                f"({self._print_in(args[0], _UNARY)} {sign} {self._print_in(args[1], _UNARY)})", _ATOM, dtype
+            )
         if name == "bitwise_not":
-            return f"~{self._print_in(args[0], _UNARY)}", _UNARY
+            return _narrowed(f"~{self._print_in(args[0], _UNARY)}", _UNARY, dtype)
         if name == "reinterpret":
             return f"as_{type_name(dtype)}({self.text(args[0])})", _ATOM
         if name == "large_uint_imm":
@@ -413,6 +413,14 @@ class ExpressionPrinter:
 def call_name(call: Any) -> str:
     """The operator without its dialect: "if_then_else" for prim.if_then_else."""
     return str(getattr(call.op, "name", call.op)).rpartition(".")[2]
+
+
+def _narrowed(text: str, level: int, dtype: tvm.DataType | str) -> tuple[str, int]:
+    """C computes narrow scalars in int; TIR wraps them in their type, which built-in functions tell apart by."""
+    of = tvm.DataType(str(dtype))
+    if scalar_name(of) in NARROW_INTEGERS and of.lanes == 1:
+        return f"({type_name(of)})({text})", _UNARY
+    return text, level
 
 
 def _split_constant(index: Any, lanes: int) -> tuple[Any, int]:

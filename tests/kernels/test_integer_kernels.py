@@ -210,3 +210,22 @@ def test_cumulative_sums_and_sorted_values(check):
     cases.output("largest", values)
     cases.output("places", places)
     check(cases)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("width", [4, 5])
+def test_narrow_integers_stay_narrow(check, dtype, width):
+    """C computes them in int, which shows in wider casts and in built-in functions that go by types."""
+    cases = Cases(opset=18)
+    a = cases.input(cases.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (3, width), dtype))
+    b = cases.input(cases.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (3, width), dtype))
+    low, high = cases.weight(np.array(3, dtype)), cases.weight(np.array(100, dtype))
+    for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+        cases.output(f"clipped {op}", cases.node("Clip", cases.node(op, a, b), low, high))
+        cases.output(f"wide {op}", cases.node("Cast", cases.node(op, a, b), to=6))
+    cases.output("wide not", cases.node("Cast", cases.node("BitwiseNot", a), to=6))
+    chosen = cases.node("Where", cases.node("Cast", a, to=9), a, b)
+    cases.output("clipped choice", cases.node("Clip", chosen, low, high))
+    image = cases.input(cases.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (1, 3, 5, width), dtype))
+    cases.output("padded pool", cases.node("MaxPool", image, kernel_shape=[3, 3], pads=[1] * 4))
+    check(cases)
