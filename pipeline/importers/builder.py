@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 
 from .findings import Unsupported
+from .limits import check_table_size
 from .values import RUNTIME_DTYPES, Array, Shape, Value, constant, is_float, is_integer
 
 _BINARY: dict[str, Callable[..., Any]] = {
@@ -30,7 +31,6 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "bitwise_or": np.bitwise_or,
     "bitwise_xor": np.bitwise_xor,
 }
-_MAX_CONSTANT_BYTES = 1 << 30
 
 
 class Builder:
@@ -166,8 +166,7 @@ class Builder:
         if broadcast_shape(a.shape, wanted) != wanted:
             raise Unsupported(f"cannot broadcast {a.shape} to {wanted}")
         if a.data is not None:
-            if int(np.prod(wanted, dtype=np.int64)) * a.data.itemsize > _MAX_CONSTANT_BYTES:
-                raise Unsupported(f"a constant of shape {wanted} is too large")
+            check_table_size("a constant", *wanted)
             return constant(np.broadcast_to(a.data, wanted).copy())
         if 0 in wanted:
             return constant(np.zeros(wanted, a.dtype))

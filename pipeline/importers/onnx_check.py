@@ -33,7 +33,6 @@ def check_model(model: onnx.ModelProto) -> list[Finding]:
         findings += _check_weight(tensor)
     if not model.graph.output:
         findings.append(Finding(where="", text="the model has no outputs"))
-    findings += [f for node in model.graph.node for f in _check_text(node)]
     written: set[str] = set()
     for node in model.graph.node:
         for name in node.output:
@@ -41,16 +40,6 @@ def check_model(model: onnx.ModelProto) -> list[Finding]:
                 findings.append(Finding(where=f"node {node.name!r} ({node.op_type})", text=f"writes {name!r} again"))
             written.add(name)
     return findings
-
-
-def _check_text(node: onnx.NodeProto) -> list[Finding]:
-    """protobuf hands out text that is no UTF-8 as bytes; nothing behind expects that."""
-    words = [node.op_type, node.domain, node.name, node.overload, *node.input, *node.output]
-    words += [word for a in node.attribute for word in (a.name, a.ref_attr_name)]
-    if not all(isinstance(word, str) for word in words):
-        return [Finding(where=f"node {node.name!r}", text="is damaged: holds a name that is no UTF-8 text")]
-    graphs = [g for a in node.attribute for g in [a.g, *a.graphs]]
-    return [f for graph in graphs for inner in graph.node for f in _check_text(inner)]
 
 
 def _check_opsets(model: onnx.ModelProto) -> list[Finding]:

@@ -8,7 +8,7 @@ import onnx
 from onnx import helper
 
 from .. import files
-from ..errors import ConfigError, ImportFailed
+from ..errors import ConfigError
 from ..shapes import resolve_shapes
 from .findings import raise_findings
 from .model import ImportedModel, TensorInfo
@@ -27,21 +27,12 @@ def import_onnx(
     with everything that is wrong or not supported, by node name, and ConfigError for names and shapes that do not fit.
     """
     model = read_model(path)
-    try:
-        raise_findings(path, check_model(model))
-        return _import(path, model, shapes or {}, outputs)
-    except UnicodeDecodeError as e:
-        raise ImportFailed(f"{path}: damaged: holds a name that is no UTF-8 text, got {e.object[:40]!r}") from e
-
-
-def _import(
-    path: Path, model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[str] | None
-) -> ImportedModel:
+    raise_findings(path, check_model(model))
     cut_outputs(path, model, outputs)
     nodes, findings = needed_nodes(model.graph, [o.name for o in model.graph.output])
     raise_findings(path, findings)
     inputs = real_inputs(model.graph)
-    static = resolve_shapes(str(path), declared_shapes(inputs), shapes)
+    static = resolve_shapes(str(path), declared_shapes(inputs), shapes or {})
     bound = tuple(TensorInfo(v.name, static[v.name], dtype_name(v.type.tensor_type.elem_type)) for v in inputs)
     prepared = prepare(model, nodes, bound)
     mod, results, context = to_relax(prepared, bound)

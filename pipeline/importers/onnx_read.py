@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 
 from ..errors import ImportFailed
 
@@ -31,8 +32,24 @@ def read_model(path: Path) -> onnx.ModelProto:
         ) from e
     if not model.HasField("graph") or not (model.opset_import or model.functions):
         raise ImportFailed(f"{path}: no ONNX model; expected a graph and the opset it is written in", hint=_HINT)
+    if (text := _foreign_text(model)) is not None:
+        raise ImportFailed(f"{path}: damaged: holds a name that is no UTF-8 text, got {text[:40]!r}", hint=_HINT)
     _load_external_data(path, model)
     return model
+
+
+def _foreign_text(message: Message) -> bytes | None:
+    """The first text in a message that is no UTF-8. protobuf hands it out as bytes, which nothing behind expects."""
+    for field, value in message.ListFields():
+        if field.type == FieldDescriptor.TYPE_STRING and field.name != "doc_string":
+            for text in value if field.is_repeated else [value]:
+                if isinstance(text, bytes):
+                    return text
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            for inner in value if field.is_repeated else [value]:
+                if (found := _foreign_text(inner)) is not None:
+                    return found
+    return None
 
 
 def _load_external_data(path: Path, model: onnx.ModelProto) -> None:

@@ -9,9 +9,10 @@ import tvm
 from tvm import relax
 
 from .findings import Finding, Unsupported
+from .limits import check_tensor_size
 from .model import TensorInfo
 from .values import RUNTIME_DTYPES, AnyValue, Value, constant
-from .walk import UNKNOWN, Context, Scope, check_tensor_size
+from .walk import UNKNOWN, Context, Scope
 
 
 def to_relax(

@@ -13,16 +13,17 @@ from tvm import relax
 from . import evaluate, functions, registry, tally, types
 from .builder import Builder
 from .findings import CUT_HINT, Finding, Unsupported
+from .limits import ConstantBudget, check_tensor_size
 from .node import Node
 from .values import RUNTIME_DTYPES, AnyValue, SequenceValue, Value, constant
 
 # Stands for an input of unknown shape and for an output of a node that was refused; what depends on it is not reported.
 UNKNOWN = SequenceValue(items=(), dtype="unknown")
 _MAX_DEPTH = 32
-_MAX_TENSOR_BYTES = 1 << 30
 # Operators of opsets before this one are accepted where they have not changed since.
 _OLDEST_OPSET = 6
 _MAX_NODES = 200_000
+_MAX_RANGE = 1 << 23
 Scope = dict[str, AnyValue]
 
 
@@ -33,6 +34,7 @@ class Context(Builder):
         super().__init__(block)
         self.findings: list[Finding] = []
         self.tally = tally.Tally()
+        self._budget = ConstantBudget(model)
         self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self._opsets: dict[str, int] = {}
         self._scope: Scope = {}
@@ -108,6 +110,7 @@ class Context(Builder):
                 if any(v is UNKNOWN for v in inputs):
                     entry.state = tally.UNREACHED
                 raise
+            self._budget.spend(inputs, results)
             self.tally.done(entry, proto, inputs, results)
         return results
 
@@ -153,7 +156,7 @@ class Context(Builder):
         known = {n: v for n, v in zip(proto.input, inputs, strict=True) if n and v is not None}
         constants = all(v is None or (isinstance(v, Value) and v.is_constant) for v in inputs)
         expected = _infer(schema, node, known, self._opsets, constants) if schema is not None else {}
-        _check_size(expected)
+        self._check_size(expected, constants)
         results = self._results(node, entry, schema, expected, constants)
         for name, result in zip(proto.output, results, strict=False):
             if name and result is None:
@@ -186,6 +189,17 @@ class Context(Builder):
         if body is not None:
             return self._expand(body, node, schema)
         raise _unsupported_operator(node, schema)
+
+    def _check_size(self, expected: types.Expected, constants: bool) -> None:
+        total = 0
+        for name, (dtype, shape) in expected.items():
+            if dtype is not None and dtype != "object" and shape is not None:
+                extents = tuple(d or 0 for d in shape)
+                total += math.prod(extents) * types.item_size_bytes(dtype)
+                if not constants:
+                    check_tensor_size(f"output {name!r}", extents, dtype)
+        if constants:
+            self._budget.check(total)
 
     def _call(self, entry: registry.Entry, node: Node) -> Sequence[AnyValue | None]:
         if not entry.structural:
@@ -303,24 +317,11 @@ def _unsupported_operator(node: Node, schema: onnx.defs.OpSchema | None) -> Unsu
     return Unsupported("the operator is not supported", hint=CUT_HINT)
 
 
-def _check_size(expected: types.Expected) -> None:
-    for name, (dtype, shape) in expected.items():
-        if dtype is not None and dtype != "object" and shape is not None:
-            check_tensor_size(f"output {name!r}", tuple(d or 0 for d in shape), dtype)
-
-
-def check_tensor_size(what: str, shape: Sequence[int], dtype: str) -> None:
-    """Raises Unsupported for what no board could hold, before anything of that size is made."""
-    size_bytes = math.prod(shape) * types.item_size_bytes(dtype)
-    if size_bytes > _MAX_TENSOR_BYTES:
-        raise Unsupported(f"{what} of shape {tuple(shape)} is too large; expected at most 1 GiB")
-
-
 def _check_range(node: Node) -> None:
     start, limit, delta = (float(node.constant(i, "a bound").reshape(-1)[0]) for i in range(3))
     count = (limit - start) / delta if delta else 0.0
-    if not abs(count) < _MAX_TENSOR_BYTES:
-        raise Unsupported(f"counts from {start:g} to {limit:g} by {delta:g}; expected at most 2**30 numbers")
+    if not abs(count) <= _MAX_RANGE:
+        raise Unsupported(f"counts from {start:g} to {limit:g} by {delta:g}; expected at most {_MAX_RANGE} numbers")
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":

@@ -7,6 +7,7 @@ import numpy as np
 from tvm import relax, topi
 
 from ..findings import Unsupported
+from ..limits import check_table_size
 from ..node import Node
 from ..registry import converts
 from ..values import Array, Linear, Value, constant
@@ -186,6 +187,7 @@ def _spread(ctx: Context, weight: Value, dilations: Sequence[int]) -> Value:
     if weight.data is None:
         return ctx.te("dilate", lambda w: topi.nn.dilate(w, [1, 1, *dilations]), weight)
     extents = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]
+    check_table_size("a spread weight", *weight.shape[:2], *extents)
     spread = np.zeros((*weight.shape[:2], *extents), weight.data.dtype)
     spread[(slice(None), slice(None), *(slice(None, None, d) for d in dilations))] = weight.data
     return constant(spread)

@@ -7,6 +7,7 @@ import numpy as np
 from tvm import te, tirx
 
 from ..findings import Unsupported
+from ..limits import check_table_size
 from ..node import Node, normal_axis
 from ..registry import converts
 from ..values import Array, Value, constant
@@ -238,6 +239,7 @@ def convert_scatter_nd(ctx: Context, node: Node) -> Value:
 
 def _scatter_known(ctx: Context, x: Value, indices: Array, updates: Value, depth: int) -> Value:
     """With constant indices it is known which update each slice takes, or that it keeps its data."""
+    check_table_size("a table of positions", *x.shape[:depth])
     source = np.full(x.shape[:depth], -1, np.int32)
     flat = indices.reshape(-1, depth)
     for row, position in enumerate(flat):
@@ -263,6 +265,7 @@ def convert_one_hot(ctx: Context, node: Node) -> Value:
     negative = ctx.binary("less", wide, constant(np.int64(0)))
     wide = ctx.where(negative, ctx.add(wide, constant(np.int64(depth))), wide)
     wide = ctx.reshape(wide, (*indices.shape[:axis], 1, *indices.shape[axis:]))
+    check_table_size("a table of positions", depth)
     order = np.arange(depth).reshape([-1 if a == axis else 1 for a in range(wide.rank)])
     hit = ctx.binary("equal", wide, constant(order, "int64"))
     off, on = ctx.take(values, 0, np.asarray(0)), ctx.take(values, 0, np.asarray(1))

@@ -7,11 +7,12 @@ from tvm import te, tirx, topi
 
 from ..builder import broadcast_shape
 from ..findings import Unsupported
+from ..limits import check_table_size, check_tensor_size
 from ..node import Node, normal_axis
 from ..registry import converts
 from ..types import dtype_name
 from ..values import Value, constant
-from ..walk import Context, check_tensor_size
+from ..walk import Context
 
 
 @converts("Reshape")
@@ -203,6 +204,7 @@ def convert_pad(ctx: Context, node: Node) -> Value:
         if before[axis] or after[axis]:
             if x.shape[axis] == 0:
                 raise Unsupported(f"mode {mode!r} needs elements to repeat, but axis {axis} is empty")
+            check_table_size("a table of positions", x.shape[axis] + before[axis] + after[axis])
             index = np.pad(np.arange(x.shape[axis]), (before[axis], after[axis]), mode=kinds[mode])  # type: ignore[call-overload]
             x = ctx.take(x, axis, index)
     return x
@@ -213,6 +215,7 @@ def _pad_constant(ctx: Context, x: Value, before: list[int], after: list[int], f
         return ctx.pad(x, before, after, 0.0 if fill is None or fill.data is None else fill.data.reshape(-1)[0].item())
     if not any(before) and not any(after):
         return x
+    check_table_size("a mask", *(d + b + a for d, b, a in zip(x.shape, before, after, strict=True)))
     inside = np.pad(np.ones(x.shape, bool), list(zip(before, after, strict=True)))
     return ctx.where(constant(inside), ctx.pad(x, before, after), ctx.reshape(fill, ()))
 
@@ -247,6 +250,7 @@ def convert_space_to_depth(ctx: Context, node: Node) -> Value:
 def convert_trilu(ctx: Context, node: Node) -> Value:
     x = node.tensor(0)
     k = node.integers(1, "k")[0] if node.has(1) else 0
+    check_table_size("a mask", *x.shape[-2:])
     ones = np.ones(x.shape[-2:], bool)
     mask = np.triu(ones, k) if node.attribute("upper", 1) else np.tril(ones, k)
     zero = constant(np.zeros((), x.dtype))
@@ -257,6 +261,7 @@ def convert_trilu(ctx: Context, node: Node) -> Value:
 def convert_eye_like(ctx: Context, node: Node) -> Value:
     x = node.tensor(0)
     dtype = dtype_name(node.attributes["dtype"]) if "dtype" in node.attributes else x.dtype
+    check_table_size("a matrix", *x.shape)
     return constant(np.eye(x.shape[0], x.shape[1], k=node.attribute("k", 0)), dtype)
 
 

@@ -7,6 +7,7 @@ import tvm
 from tvm import relax, te, tirx
 
 from ..findings import Unsupported
+from ..limits import check_table_size
 from ..node import Node
 from ..registry import converts
 from ..values import Array, Value, constant, is_float
@@ -69,6 +70,7 @@ def convert_max_pool(ctx: Context, node: Node) -> list[Value]:
 def _positions(ctx: Context, node: Node, x: Value, largest: Value, window: Window) -> Value:
     """Flat position of each maximum in the whole input, the first one where several are equal."""
     spatial = x.shape[2:]
+    check_table_size("a table of positions", *x.shape)
     image: Array = np.arange(int(np.prod(spatial)), dtype=np.int64)
     # Column major counts the first axis fastest.
     image = image.reshape(spatial[::-1]).T if node.attribute("storage_order", 0) else image.reshape(spatial)
@@ -110,8 +112,10 @@ def convert_average_pool(ctx: Context, node: Node) -> Value:
 
 def _counts(window: Window, spatial: tuple[int, ...], include: bool) -> Array:
     """How many elements of each window count, shape (1, 1, *output)."""
+    check_table_size("a table of counts", *window.output)
     result = np.ones((1,) * (len(spatial) + 2))
     for axis, size in enumerate(spatial):
+        check_table_size("a table of positions", window.output[axis], window.kernel[axis])
         low = 0 if include else window.before[axis]
         high = size + window.before[axis] + (window.after[axis] if include else 0)
         at = (
@@ -175,6 +179,7 @@ def convert_max_unpool(ctx: Context, node: Node) -> Value:
     ]
     shape = node.integers(2, "output_shape") if node.has(2) else [*x.shape[:2], *usual]
     # Indices count in the output that the attributes give; output_shape may add room behind it.
+    check_table_size("a table of positions", *x.shape[:2], *usual)
     flat = np.arange(int(np.prod([*x.shape[:2], *usual])), dtype=np.int64).reshape(*x.shape[:2], *usual)
 
     def compute(data: Any, index: Any, wanted: Any) -> Any:

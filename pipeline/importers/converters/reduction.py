@@ -95,9 +95,8 @@ def arg_extreme(ctx: Context, x: Value, axis: int, *, largest: bool, last: bool)
     best = ctx.reduce("max" if largest else "min", x, [axis], keepdims=True)
     order = np.arange(length).reshape([-1 if a == axis else 1 for a in range(x.rank)])
     hit = ctx.binary("equal", x, best)
-    positions = ctx.broadcast(constant(order, "int64"), x.shape)
-    none = constant(np.full(x.shape, -1 if last else length - 1), "int64")
-    return ctx.reduce("max" if last else "min", ctx.where(hit, positions, none), [axis], keepdims=True)
+    none = constant(np.int64(-1 if last else length - 1))
+    return ctx.reduce("max" if last else "min", ctx.where(hit, constant(order, "int64"), none), [axis], keepdims=True)
 
 
 @converts("TopK")

@@ -7,10 +7,11 @@ import numpy as np
 from tvm import te, tirx
 
 from ..findings import Unsupported
+from ..limits import check_table_size, check_tensor_size
 from ..node import Node, normal_axis
 from ..registry import converts
 from ..values import Array, Value, constant
-from ..walk import Context, check_tensor_size
+from ..walk import Context
 
 
 @converts("Upsample")
@@ -76,6 +77,7 @@ def convert_resize(ctx: Context, node: Node) -> Value:
         else:
             changes = sizes[i] != x.shape[axis] or scales[i] != 1
         if changes:
+            check_table_size("a table of positions", sizes[i])
             at = _coordinates(node, x.shape[axis], sizes[i], scales[i], region)
             if node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
                 extrapolated.append((axis, (at < 0) | (at > x.shape[axis] - 1)))
@@ -181,6 +183,7 @@ def _taps(at: Array, length: int, kernel: Any, reach: int = 1, shrink: float = 1
     """Positions (may lie outside, where the edge is repeated) and weights per output element, shapes (output, taps)."""
     start = int(np.floor(-reach / shrink)) + 1
     taps = 2 - 2 * start
+    check_table_size("a table of weights", at.size, taps)
     base = np.ceil(at).astype(np.int64) - 1
     index = base[:, None] + np.arange(start, start + taps)[None, :]
     weights = kernel((index - at[:, None]) * shrink)
@@ -228,6 +231,9 @@ def _weighted(ctx: Context, x: Value, axis: int, index: Array, weights: Array) -
 
 
 def _extrapolate(ctx: Context, x: Value, outside: list[tuple[int, Array]], fill: float) -> Value:
+    if not outside:
+        return x
+    check_table_size("a mask", *x.shape)
     mask = np.zeros(x.shape, bool)
     for axis, flags in outside:
         mask |= flags.reshape([-1 if a == axis else 1 for a in range(x.rank)])

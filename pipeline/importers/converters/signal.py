@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..findings import Unsupported
+from ..limits import check_table_size
 from ..node import Node, normal_axis
 from ..registry import converts
 from ..values import Value, constant
@@ -32,6 +33,7 @@ def transform(ctx: Context, x: Value, length: int | None, *, inverse: bool, ones
     n = length or (2 * (bins - 1) if real else bins)
     taken = min(n // 2 + 1 if real else n, bins)
     x = ctx.slice(x, [x.rank - 2], [0], [taken])
+    check_table_size("a table of angles", taken, n)
     k = np.arange(taken)[:, None]
     outputs = np.arange(n // 2 + 1 if onesided and not inverse else n)[None, :]
     angle = 2 * np.pi * ((k * outputs) % n) / n * (1 if inverse else -1)
@@ -62,6 +64,7 @@ def convert_stft(ctx: Context, node: Node) -> Value:
         raise Unsupported("has neither window nor frame_length")
     x = ctx.reshape(x, (*x.shape, 1)) if x.rank == 2 else x
     frames = (x.shape[1] - length) // step + 1
+    check_table_size("a table of positions", max(frames, 0), length)
     index = np.arange(frames)[:, None] * step + np.arange(length)[None, :]
     framed = ctx.take(x, 1, index)
     if window is not None:
