@@ -8,11 +8,12 @@ import os
 import platform
 import re
 import subprocess
+import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 
 from . import log, process
 from .errors import ToolchainError
@@ -132,6 +133,26 @@ def unpack(packages: Sequence[Path], folder: Path) -> None:
         done = subprocess.run([dpkg_deb, "-x", package, folder], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ToolchainError(f"{package.name}: dpkg-deb cannot unpack it\n{done.stderr.strip()}")
+
+
+def read_file(package: Path, member: str) -> bytes:
+    """One file of a .deb file, by its name in it such as ./usr/bin/true. Raises ToolchainError if it is not there."""
+    dpkg_deb = process.find_program("dpkg-deb", hint=_INSTALL)
+    with TemporaryFile() as archive:
+        done = subprocess.run(
+            [dpkg_deb, "--fsys-tarfile", package], stdout=archive, stderr=subprocess.PIPE, text=False, check=False
+        )
+        if done.returncode != 0:
+            raise ToolchainError(f"{package.name}: dpkg-deb cannot read it\n{done.stderr.decode().strip()}")
+        archive.seek(0)
+        with tarfile.open(fileobj=archive) as tar:
+            try:
+                content = tar.extractfile(member)
+            except KeyError:
+                content = None
+            if content is None:
+                raise ToolchainError(f"{package.name}: no file {member} in it")
+            return content.read()
 
 
 def _write_configuration(folder: Path, suite: str, mirror: str, architecture: str) -> None:

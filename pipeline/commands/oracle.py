@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="+",
         metavar="setup | check FILE.mali ... | FILE.cl ... | FILE.mali ...",
-        help="setup: load the compiler (93 MB) into the cache; check: try every kernel of a compiled model on the "
+        help="setup: load the compiler (164 MB) into the cache; check: try every kernel of a compiled model on the "
         "driver; files alone: registers, spills, bundles and threads of their kernels",
     )
     parser.add_argument("--gpu", default="T860", help="T860 (default), T720, T760, T820, T830, T880, G31, G52, ...")
@@ -58,8 +58,10 @@ def _known() -> str:
 
 def _setup(gpu: "Gpu") -> int:
     from ..oracle.compiler import prepare
-    from ..oracle.root import warm_cache
+    from ..oracle.root import ensure_system, warm_cache
 
+    # Everything can be there but the fast emulator, where an installed one has served so far.
+    ensure_system()
     driver = prepare(gpu)
     print(f"{driver.name}, {driver.version}, driver {driver.driver}: {warm_cache(gpu).parent}")
     return 0

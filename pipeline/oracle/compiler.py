@@ -16,6 +16,7 @@ from typing import Any, Protocol, Self
 from .. import log
 from ..errors import ToolchainError
 from . import guest, root
+from .emulator import find_emulator
 from .gpus import Gpu
 
 # The first start for a GPU converts Mesa's OpenCL library, about 30 s of a free core.
@@ -176,7 +177,7 @@ class MesaCompiler:
         with messages.open("w") as stderr:
             self._process = subprocess.Popen(
                 [
-                    *(str(root.find_qemu()), "-L", str(system), "-E", f"LD_PRELOAD={root.SHIM}"),
+                    *(str(find_emulator()), "-L", str(system), "-E", f"LD_PRELOAD={root.SHIM}"),
                     *(str(system / "usr/bin/python3"), "-I", "-S", str(program)),
                 ],
                 stdin=subprocess.PIPE,
@@ -247,7 +248,9 @@ def prepare(gpu: Gpu) -> Driver:
     Raises ToolchainError if this machine cannot have it.
     """
     if not root.is_ready(gpu):
-        MesaCompiler(gpu).fill_cache()
+        root.ensure_system()
+        if not root.has_warm_cache(gpu):
+            MesaCompiler(gpu).fill_cache()
     return Driver(**root.kept_driver(gpu))
 
 

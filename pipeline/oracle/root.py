@@ -1,7 +1,6 @@
 """The system that the oracle runs: Debian's arm64 Mesa, which compiles for Mali without one, and its warm caches."""
 
 import json
-import platform
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from .. import debian, files
 from ..debian_root import RootRecipe, ensure_root, has_root, lock, place_of
 from ..errors import ToolchainError
+from .emulator import can_emulate, ensure_emulator
 from .gpus import Gpu
 
 # mesa-drm-shim stands for the kernel side of the GPU driver. trixie's Mesa is the first of Debian's with OpenCL for
@@ -22,32 +22,20 @@ RECIPE = RootRecipe(
 )
 SHIM = f"/usr/lib/{debian.ARM64.multiarch}/libpanfrost_noop_drm_shim.so"
 
-_QEMU_NAMES = ("qemu-aarch64-static", "qemu-aarch64")
 _WARM_MARKER = "driver.json"
 
 
 def is_ready(gpu: Gpu) -> bool:
-    """Whether everything is in the cache, so that nothing has to be loaded or converted first."""
-    return has_root(RECIPE) and (warm_cache(gpu) / _WARM_MARKER).is_file()
-
-
-def find_qemu() -> Path:
-    """The emulator for arm64 programs. Raises ToolchainError without one."""
-    for name in _QEMU_NAMES:
-        if found := shutil.which(name):
-            return Path(found)
-    raise ToolchainError(
-        f"{_QEMU_NAMES[0]}: program not found on PATH; the oracle runs Mesa for arm64 with it on {platform.machine()}",
-        hint="apt install qemu-user-static",
-    )
+    """Whether everything is there, so that nothing has to be loaded or converted first."""
+    return can_emulate() and has_root(RECIPE) and has_warm_cache(gpu)
 
 
 def ensure_system() -> Path:
-    """The unpacked system, loaded first if it is not in the cache (93 MB to load, 500 MB on disk).
+    """The unpacked system, loaded first with its emulator if not in the cache (164 MB to load, 520 MB on disk).
 
-    Raises ToolchainError: qemu, apt or a mirror is missing.
+    Raises ToolchainError: an emulator, apt or a mirror is missing.
     """
-    find_qemu()
+    ensure_emulator()
     root = ensure_root(RECIPE)
     if not (root / SHIM.lstrip("/")).exists():
         raise ToolchainError(f"{root}: no {SHIM} in it; expected it from the package mesa-drm-shim")
@@ -57,6 +45,10 @@ def ensure_system() -> Path:
 def warm_cache(gpu: Gpu) -> Path:
     """Mesa's cache folder with its OpenCL library converted for one GPU, which takes Mesa about a minute."""
     return place_of(RECIPE) / f"cache-{gpu.name}"
+
+
+def has_warm_cache(gpu: Gpu) -> bool:
+    return (warm_cache(gpu) / _WARM_MARKER).is_file()
 
 
 def keep_warm_cache(gpu: Gpu, filled: Path, driver: Mapping[str, str | int]) -> None:
