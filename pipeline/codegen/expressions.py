@@ -1,7 +1,7 @@
 """Print TIR expressions as OpenCL C: vectors where OpenCL has them, else lane by lane."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from tvm.ir.prim import expr as ir
 from ..errors import ScheduleError
 from .clip import conjuncts
 from .names import Names, snake_case
+from .pointers import VectorPointers
 from .registers import LANES, VECTOR_WIDTHS, Registers, constant_access
 from .types import NARROW_INTEGERS, data_type, float_literal, integer_literal, scalar_name, type_name
 
@@ -62,15 +63,13 @@ class ExpressionPrinter:
         names: Names,
         analyzer: sym.Analyzer,
         registers: dict[Any, Registers],
-        declare: Callable[[str], None],
+        vectors: VectorPointers,
     ) -> None:
         self._names = names
         self._analyzer = analyzer
-        self._declare = declare
+        self.vectors = vectors
         self._variables: dict[Any, str] = {}
         self._assumed: set[str] = set()
-        # pointers to vectors by (buffer, place, lanes, const), a dictionary a block of the C text
-        self._scopes: list[dict[tuple[str, str, int, bool], str]] = [{}]
         self.registers = registers
         self.pointers: dict[Any, str] = {}
         self.scalars_used: set[str] = set()
@@ -86,6 +85,10 @@ class ExpressionPrinter:
     def text(self, e: Any) -> str:
         return self._print(e)[0]
 
+    def summand(self, e: Any) -> str:
+        """`e` as it stands behind a plus or minus sign."""
+        return self._print_in(e, _TIMES)
+
     def store(self, buffer: Any, indices: Any, value: Any) -> list[str]:
         """The statements that write `value`."""
         lanes = data_type(value).lanes
@@ -97,10 +100,12 @@ class ExpressionPrinter:
             first = access[0] * element_lanes
             return [f"{r.access(first, max(lanes, access[1]))} = {self.text(value)};"]
         index = indices[0]
-        if self.half_in_memory_only and str(buffer.ty.dtype) == "float16":
+        if self.half_in_memory_only and scalar_name(buffer.ty.dtype) == "float16":
             return self._store_half(buffer, index, value.value)
         if not isinstance(index, ir.Ramp):
             place = f"{self._array(buffer)}[{self.text(index)}]"
+            if element_lanes in VECTOR_WIDTHS and element_lanes != 3 and buffer in self.pointers:
+                place = self._vector_place(buffer, index, element_lanes, const=False)
             return [f"{place} = {self.text(value)};"]
         if int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
             if lanes != 3 and self._aligned(index.base, lanes) and buffer in self.pointers:
@@ -115,6 +120,8 @@ class ExpressionPrinter:
         lanes = data_type(single).lanes
         if lanes == 1:
             return [f"vstore_half({self.text(single)}, {self.text(index)}, {pointer});"]
+        if data_type(index).lanes == 1:  # an array of vectors
+            return [f"vstore_half{lanes}({self.text(single)}, {self.text(index)}, (__global half*){pointer});"]
         if isinstance(index, ir.Ramp) and int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
             return [f"vstore_half{lanes}({self.text(single)}, 0, {pointer} + {self._print_in(index.base, _PLUS)});"]
         return [f"vstore_half({self._lane(single, i)}, {self._lane(index, i)}, {pointer});" for i in range(lanes)]
@@ -123,6 +130,8 @@ class ExpressionPrinter:
         pointer, index, lanes = self.pointers[load.source], load.indices[0], data_type(load).lanes
         if lanes == 1:
             return f"vload_half({self.text(index)}, {pointer})"
+        if data_type(index).lanes == 1:  # an array of vectors
+            return f"vload_half{lanes}({self.text(index)}, (const __global half*){pointer})"
         if isinstance(index, ir.Ramp) and int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
             return f"vload_half{lanes}(0, {pointer} + {self._print_in(index.base, _PLUS)})"
         each = ", ".join(f"vload_half({self._lane(index, i)}, {pointer})" for i in range(lanes))
@@ -273,30 +282,16 @@ class ExpressionPrinter:
         return buffer in self.pointers and int(buffer.ty.shape[0]) % 4 == 0
 
     def _vector_place(self, buffer: Any, base: Any, lanes: int, *, const: bool) -> str:
-        """An aligned vector in memory, as an element of a pointer that neighbouring accesses share.
-
-        A load at a constant distance from a pointer needs no address arithmetic of its own on Midgard: 26 instead of 36
-        ALU bundles a round for a 1x1 convolution of 4x4 outputs (Mesa 25.0.7 for the T860).
-        """
-        name = type_name(f"{buffer.ty.dtype}x{lanes}", memory=True)
-        space = "const __global" if const else "__global"
-        start, distance = _split_constant(base, lanes)
-        offset = self._print_in(start, _PLUS)
-        if "[" in offset:  # the place depends on memory: no other access shares it
-            return f"*({space} {name}*)({self._array(buffer)} + {self._print_in(base, _PLUS)})"
-        key = (self._array(buffer), offset, lanes, const)
-        pointer = next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
-        if pointer is None:
-            pointer = self._names.fresh(f"{self._array(buffer)}_at")
-            self._scopes[-1][key] = pointer
-            self._declare(f"{space} {name}* {pointer} = ({space} {name}*)({self._array(buffer)} + {offset});")
-        return f"{pointer}[{distance // lanes}]"
-
-    def open_scope(self) -> None:
-        self._scopes.append({})
-
-    def close_scope(self) -> None:
-        self._scopes.pop()
+        """An aligned vector in memory, as an element of a pointer that neighbouring accesses share."""
+        element = tvm.DataType(str(buffer.ty.dtype))
+        return self.vectors.place(
+            self._array(buffer),
+            base,
+            vector=type_name(f"{scalar_name(element)}x{lanes}", memory=True),
+            element=type_name(element, memory=True),
+            step=lanes // element.lanes,
+            const=const,
+        )
 
     def _on_tensor_load(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         r = self.registers.get(e.source)
@@ -314,6 +309,8 @@ class ExpressionPrinter:
                 return self._vector_place(e.source, index.base, dtype.lanes, const=True), _ATOM
             base = self._print_in(index.base, _PLUS)
             return f"vload{dtype.lanes}(0, {self._array(e.source)} + {base})", _ATOM
+        if element_lanes in VECTOR_WIDTHS and element_lanes != 3 and e.source in self.pointers:
+            return self._vector_place(e.source, index, element_lanes, const=True), _ATOM
         return f"{self._array(e.source)}[{self.text(index)}]", _ATOM
 
     # --- leaves and functions
@@ -421,10 +418,3 @@ def _narrowed(text: str, level: int, dtype: tvm.DataType | str) -> tuple[str, in
     if scalar_name(of) in NARROW_INTEGERS and of.lanes == 1:
         return f"({type_name(of)})({text})", _UNARY
     return text, level
-
-
-def _split_constant(index: Any, lanes: int) -> tuple[Any, int]:
-    """An index as (rest, constant), the constant a multiple of `lanes`."""
-    if isinstance(index, (ir.Add, ir.Sub)) and isinstance(index.b, ir.IntImm) and int(index.b) % lanes == 0:
-        return index.a, int(index.b) if isinstance(index, ir.Add) else -int(index.b)
-    return index, 0

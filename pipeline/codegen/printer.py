@@ -16,7 +16,9 @@ from tvm.ir.prim.expr import Cast
 from ..errors import ScheduleError
 from .clip import clip_rows
 from .expressions import ExpressionPrinter
+from .keep import KEEP, UNKNOWN_ZERO
 from .names import Names, snake_case
+from .pointers import ADVANCE, VectorPointers
 from .registers import plan_registers
 from .types import data_type, scalar_name, type_name
 
@@ -41,8 +43,8 @@ class _KernelPrinter:
         private: dict[Any, str] = {}
         _collect_private(func.body, private, self._names)
         registers = plan_registers(func.body, private)
-        self._e = ExpressionPrinter(self._names, self._analyzer, registers, self._line)
-
+        self._vectors = VectorPointers(self._lines, self._names, lambda e: self._e.summand(e))
+        self._e = ExpressionPrinter(self._names, self._analyzer, registers, self._vectors)
         self._e.half_in_memory_only = _half_in_memory_only(func.body, private)
 
     def text(self, local_size: tuple[int, int, int]) -> str:
@@ -75,9 +77,9 @@ class _KernelPrinter:
 
     def _body(self, body: tirx.Stmt) -> None:
         self._indent += 1
-        self._e.open_scope()
+        self._vectors.open_scope("  " * self._indent)
         self._statement(body)
-        self._e.close_scope()
+        self._vectors.close_scope()
         self._indent -= 1
 
     def _statement(self, s: Any) -> None:
@@ -124,6 +126,7 @@ class _KernelPrinter:
         name = self._names.fresh(s.var.name)
         self._line(f"const {type_name(str(s.var.ty))} {name} = {value};")
         self._e.bind(s.var, name)
+        self._vectors.bind(s.var)
         if data_type(s.var).lanes == 1 and scalar_name(str(s.var.ty)).startswith("int"):
             self._analyzer.bind(s.var, s.value)
 
@@ -133,13 +136,15 @@ class _KernelPrinter:
         clipped = clip_rows(s, self._analyzer)
         first, beyond, hold = clipped if clipped else (s.min, self._analyzer.simplify(s.min + s.extent), set())
         begin, end = self._e.text(first), self._e.text(beyond)
+        if KEEP in s.annotations and clipped is None:
+            begin = UNKNOWN_ZERO if begin == "0" else f"{begin} + {UNKNOWN_ZERO}"
         name = self._names.fresh(s.loop_var.name)
         self._e.bind(s.loop_var, name)
         self._analyzer.bind(s.loop_var, tvm.ir.Range.from_min_extent(s.min, s.extent))
         if s.kind == tirx.ForKind.UNROLLED:
             self._line("#pragma unroll")
         counter = type_name(str(s.loop_var.ty))
-        with self._e.assuming(hold):
+        with self._e.assuming(hold), self._vectors.loop(s.loop_var, advances=ADVANCE in s.annotations):
             self._block(f"for ({counter} {name} = {begin}; {name} < {end}; ++{name})", s.body)
 
     def _on_while(self, s: tirx.While) -> None:
