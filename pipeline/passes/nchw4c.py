@@ -16,9 +16,11 @@ from tvm import relax, te, tirx
 from ..schedules.facts import Conv2dFacts, blocks_of
 from ..schedules.mali.conv2d_1x1 import Conv2d1x1
 from ..schedules.mali.conv2d_direct import Conv2dDirect
+from ..schedules.mali.conv2d_winograd import Conv2dWinograd
 from ..schedules.mali.dense import Dense, DenseFacts
 from ..schedules.mali.depthwise_conv2d import DepthwiseConv2d
 from ..schedules.mali.softmax import Softmax, SoftmaxFacts
+from .choose_conv2d import Choice, Decide, choose
 from .rewrite import Rewriter, constant, operator_name, static_shape
 
 LANES = 4
@@ -39,15 +41,22 @@ _UNARY = (
     "astype",
 )
 _BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
+_CONV2D_RULES: dict[str, Any] = {r.name: r for r in (Conv2d1x1, Conv2dDirect, DepthwiseConv2d)}
 _POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 
 
 @tvm.transform.module_pass(opt_level=0, name="ToNCHW4c")
 class ToNCHW4c:
-    """Rewrites main; rules and weights' layouts are chosen here, knobs in the rules' `config`."""
+    """Rewrites main; rules and weights' layouts are chosen here, knobs in the rules' `config`.
+
+    `decide` may name the rule of a convolution; where it says None, choose_conv2d.py estimates.
+    """
+
+    def __init__(self, decide: Decide | None = None) -> None:
+        self.decide = decide
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
-        return _Blocking(mod).run()
+        return _Blocking(mod, self.decide).run()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +74,9 @@ class _Blocked:
 
 
 class _Blocking(Rewriter):
-    def __init__(self, mod: tvm.IRModule) -> None:
+    def __init__(self, mod: tvm.IRModule, decide: Decide | None) -> None:
         super().__init__(mod)
+        self._decide = decide
         self._blocked: dict[Any, _Blocked] = {}
         self._packed: dict[Any, _Blocked] = {}
         self._convs: dict[str, Callable[[Any], _Blocked | None]] = {
@@ -161,19 +171,27 @@ class _Blocking(Rewriter):
             groups=int(a.groups),
             dtype=str(weight.dtype),
         )
-        rule: Any
-        if facts.is_depthwise:
-            rule = DepthwiseConv2d
-        elif facts.groups == 1:
-            rule = Conv2d1x1 if facts.is_pointwise else Conv2dDirect
+        choice = choose(facts, self._decide)
+        data = self._as_blocked(call.args[0]) if choice is not None else None
+        if choice is None or data is None:
+            return None
+        if choice.rule == Conv2dWinograd.name:
+            expr = self._winograd(facts, choice, data, weight)
         else:
-            return None
-        data = self._as_blocked(call.args[0])
-        if data is None:
-            return None
-        packed = relax.const(rule.pack_weight(weight))
-        expr = self.bb.emit_te(lambda d, w: rule.compute(facts, d, w), data.expr, packed, primfunc_name_hint=rule.name)
+            rule = _CONV2D_RULES[choice.rule]
+            packed = relax.const(rule.pack_weight(weight))
+            expr = self.bb.emit_te(
+                lambda d, w: rule.compute(facts, d, w), data.expr, packed, primfunc_name_hint=rule.name
+            )
         return _Blocked(expr=expr, channels=facts.out_channels)
+
+    def _winograd(self, facts: Conv2dFacts, choice: Choice, data: _Blocked, weight: "np.ndarray[Any, Any]") -> Any:
+        rule = Conv2dWinograd
+        tile = rule.config(facts, choice.size)
+        constants = [relax.const(a) for a in (rule.pack_weight(weight, choice.size), *rule.tables(choice.size))]
+        return self.bb.emit_te(
+            lambda *tensors: rule.compute(facts, tile, *tensors), data.expr, *constants, primfunc_name_hint=rule.name
+        )
 
     def _pool(self, call: Any) -> _Blocked | None:
         data = self._blocked.get(call.args[0])

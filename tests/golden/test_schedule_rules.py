@@ -10,6 +10,7 @@ from malisdk_pipeline.schedules.facts import Conv2dFacts
 from malisdk_pipeline.schedules.mali import RULES
 from malisdk_pipeline.schedules.mali.conv2d_1x1 import Conv2d1x1
 from malisdk_pipeline.schedules.mali.conv2d_direct import Conv2dDirect
+from malisdk_pipeline.schedules.mali.conv2d_winograd import Conv2dWinograd
 from malisdk_pipeline.schedules.mali.dense import Dense, DenseFacts
 from malisdk_pipeline.schedules.mali.depthwise_conv2d import DepthwiseConv2d
 from malisdk_pipeline.schedules.mali.softmax import Softmax, SoftmaxFacts
@@ -40,6 +41,10 @@ def _function(name: str):
     elif name == "conv2d_1x1":
         inputs = [data, te.placeholder((2, 2, 1, 1, 4, 4), name="weight")]
         out = Conv2d1x1.compute(POINTWISE, *inputs)
+    elif name == "conv2d_winograd":
+        shapes = {"weight": (36, 2, 2, 4, 4), "row_table": (6, 4), "output_table": (4, 6)}
+        inputs = [data, *(te.placeholder(shape, name=name) for name, shape in shapes.items())]
+        out = Conv2dWinograd.compute(FACTS, Conv2dWinograd.config(FACTS, 4), *inputs)
     elif name == "depthwise_conv2d":
         inputs = [data, te.placeholder((2, 3, 3, 4), name="weight")]
         out = DepthwiseConv2d.compute(DEPTHWISE, *inputs)

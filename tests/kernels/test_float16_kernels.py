@@ -12,6 +12,7 @@ import onnx
 import pytest
 from kernel_cases import Array, Cases, differences, reference
 from malisdk_pipeline import build_model, container
+from malisdk_pipeline.passes.choose_conv2d import Choice
 from malisdk_pipeline.plan import ARENA_ALIGNMENT_BYTES, WEIGHT_ALIGNMENT_BYTES, Kernel, Place, Plan, align
 
 # Weights are rounded to half, whose unit is 2^-11.
@@ -31,7 +32,7 @@ def _widened(plan: Plan) -> Plan:
         for buffer, element in zip(
             launch.buffers, re.findall(r"__global (\w+)\* restrict", plan.kernels[launch.kernel].source), strict=True
         )
-        if element == "half"
+        if element.rstrip("0123456789") == "half"
     }
     kernels = []
     for kernel in plan.kernels:
@@ -137,4 +138,15 @@ def test_pools_dense_and_softmax_stored_in_half(check_half):
         cases.output(
             f"{channels} upscaled", cases.node("Resize", x, "", cases.weight(np.array([1, 1, 2, 2], np.float32)))
         )
+    check_half(cases)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_winograd_convolutions_in_half(check_half, monkeypatch, size):
+    monkeypatch.setattr(
+        "malisdk_pipeline.passes.nchw4c.choose", lambda facts, decide: Choice(rule="conv2d_winograd", size=size)
+    )
+    cases = Cases()
+    x = cases.input((1, 64, 6, 9))
+    cases.output("out", cases.conv(x, (16, 64, 3, 3), pads=[1] * 4))
     check_half(cases)

@@ -3,9 +3,18 @@
 from ..base import Rule
 from .conv2d_1x1 import Conv2d1x1
 from .conv2d_direct import Conv2dDirect
+from .conv2d_winograd import Conv2dWinograd
 from .dense import Dense
 from .depthwise_conv2d import DepthwiseConv2d
 from .generic import Generic
 from .softmax import Softmax
 
-RULES: tuple[Rule, ...] = (Conv2d1x1(), Conv2dDirect(), DepthwiseConv2d(), Dense(), Softmax(), Generic())
+RULES: tuple[Rule, ...] = (
+    Conv2d1x1(),
+    Conv2dDirect(),
+    Conv2dWinograd(),
+    DepthwiseConv2d(),
+    Dense(),
+    Softmax(),
+    Generic(),
+)

@@ -97,9 +97,12 @@ def _collect_consumers(sch: Schedule, block: Any, order: list[Any]) -> None:
             _collect_consumers(sch, consumer, order)
 
 
-def bind_tile(sch: Schedule, x: Any, y: Any, z: Any, target: TargetSpec) -> Any:
-    """Split the three loops of tiles into work-groups and work-items; returns the innermost work-item loop."""
-    counts = (extent(sch, x), extent(sch, y), extent(sch, z))
+def bind_tile(sch: Schedule, x: Any, y: Any, z: Any, target: TargetSpec, *, flat: bool = False) -> Any:
+    """Split the three loops of tiles into work-groups and work-items; returns the innermost work-item loop.
+
+    `flat` work-groups have one work-item in z: a number less that must stay in a register.
+    """
+    counts = (extent(sch, x), extent(sch, y), 1 if flat else extent(sch, z))
     group = work_group(counts, target.max_work_group)
     outer, inner = [], []
     for loop, size in zip((z, y, x), reversed(group), strict=True):
