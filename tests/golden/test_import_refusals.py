@@ -220,3 +220,9 @@ def test_the_command_line_explains_refusals(
     path = tmp_path / "model.onnx"
     path.write_bytes(models[name].SerializeToString() if name in models else _WHOLE[:300])
     assert said in refused("compile", path, "--target", "host", "--out", tmp_path / "m.mali", code=code)
+
+
+def test_split_into_another_number_of_outputs_is_refused(tmp_path: Path) -> None:
+    """ONNX's own inference ends the process for it."""
+    model = model_of_node("Split", {"x": random_array((6,))}, opset=18, outputs=3, num_outputs=2)
+    assert "has 3 outputs; expected num_outputs=2" in str(refusal(save(model, tmp_path)))

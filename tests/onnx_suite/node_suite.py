@@ -1,10 +1,11 @@
-"""The node test cases that ship in the onnx package: import each, run it, compare with its answers.
+"""The node test cases that ship in the onnx package: compile each, run it, compare with its answers.
 
-Cases run through plain TVM on the CPU, which tests the importer alone, or with `--line` are compiled for this machine's
-OpenCL and run by the native runtime.
+Cases are compiled for this machine and run by the native runtime on its OpenCL; those that compute in half run on
+Mesa's rusticl, since most OpenCL drivers of such machines do not. With `--llvm` they run through plain TVM on the CPU
+instead, which tests the importer alone.
 
-`python tests/cases/node_suite.py` prints what differs from the table beside it and the counts; `--write` writes the
-table.
+`python tests/onnx_suite/node_suite.py` prints what differs from the table beside it, and the counts; `--write` writes
+the table: name, state (pass or refused) and the reason, or `half` for what ran on rusticl.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +25,8 @@ import numpy as np
 import onnx
 
 TABLE = Path(__file__).with_name("node_suite.tsv")
+HALF = "half"
+_TIMEOUT_S = 600.0
 
 # Inputs that say a shape, an axis or a count. Real models have them as weights, so they are bound before importing.
 _SHAPE_LIKE: dict[str, tuple[int, ...]] = {
@@ -119,18 +122,41 @@ def _case(test: Any, bound: set[str], inputs: list[Any], expected: list[Any]) ->
     return Case(name=test.name, model=model, feeds=feeds, expected=expected, rtol=test.rtol, atol=test.atol)
 
 
-def run_case(case: Case, folder: Path, *, line: bool = False) -> tuple[str, str]:
-    """State (pass, refused, wrong, crash) and reason."""
+def run(cases: Iterable[Case], folder: Path) -> Iterator[tuple[Case, str, str]]:
+    """Each case with its state (pass, refused, wrong, crash) and the reason; those that need half come last."""
+    half = []
+    for i, case in enumerate(cases):
+        outcome = _attempt(case, folder / f"{i}.onnx", _run_on_host)
+        if isinstance(outcome, Path):
+            half.append((case, outcome))
+        else:
+            yield case, *outcome
+    if half:
+        yield from _run_in_half(half)
+
+
+def run_on_llvm(cases: Iterable[Case], folder: Path) -> Iterator[tuple[Case, str, str]]:
+    for i, case in enumerate(cases):
+        outcome = _attempt(case, folder / f"{i}.onnx", _run_on_llvm)
+        assert isinstance(outcome, tuple)
+        yield case, *outcome
+
+
+def _attempt(case: Case, path: Path, action: Callable[[Path, Case], list[Any] | None]) -> tuple[str, str] | Path:
+    """State and reason; or the compiled file of a case that `action` gave no results for, since it needs half."""
     from malisdk_pipeline.errors import MaliSdkError
 
-    path = folder / "model.onnx"
     path.write_bytes(case.model.SerializeToString())
     try:
-        results = _run_line(path, case) if line else _run_llvm(path, case)
+        results = action(path, case)
     except MaliSdkError as e:
         return "refused", _reason(str(e), path)
     except Exception as e:  # a bug, to be told apart from a refusal
         return "crash", f"{type(e).__name__}: {_reason(str(e).strip()[-200:], path)}"
+    return path.with_suffix(".mali") if results is None else _judge(results, case)
+
+
+def _judge(results: list[Any], case: Case) -> tuple[str, str]:
     if len(results) != len(case.expected):
         return "wrong", f"{len(results)} outputs; expected {len(case.expected)}"
     for index, (result, wanted) in enumerate(zip(results, case.expected, strict=True)):
@@ -144,21 +170,44 @@ def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
     return {n: tuple(v.shape) for n, v in case.feeds.items() if isinstance(v, np.ndarray | np.generic)}
 
 
-def _run_llvm(path: Path, case: Case) -> list[Any]:
+def _arrays(case: Case) -> dict[str, Any]:
+    return {n: np.asarray(v) for n, v in case.feeds.items()}
+
+
+def _run_on_llvm(path: Path, case: Case) -> list[Any]:
     from malisdk_pipeline.importers import import_onnx
 
     from llvm_truth import run
 
-    return run(import_onnx(path, shapes=_shapes(case)), {n: np.asarray(v) for n, v in case.feeds.items()})
+    return run(import_onnx(path, shapes=_shapes(case)), _arrays(case))
 
 
-def _run_line(path: Path, case: Case) -> list[Any]:
+def _run_on_host(path: Path, case: Case) -> list[Any] | None:
+    """The results, or None for what the host's OpenCL cannot run."""
+    from malisdk_pipeline import container
     from malisdk_pipeline.commands.run import run_file
     from malisdk_pipeline.compile import build_model
 
     with contextlib.redirect_stderr(io.StringIO()):
         built = build_model(path, "host", shapes=_shapes(case), out=path.with_suffix(".mali"))
-        return list(run_file(built, {n: np.asarray(v) for n, v in case.feeds.items()}, device="auto").values())
+        if container.read(built).needs_fp16:
+            return None
+        return list(run_file(built, _arrays(case), device="auto").values())
+
+
+def _run_in_half(half: list[tuple[Case, Path]]) -> Iterator[tuple[Case, str, str]]:
+    from malisdk_pipeline.devices.runtime import host_library, run_models
+    from malisdk_pipeline.devices.rusticl import RusticlDevice
+
+    with RusticlDevice() as device:
+        requests = [(path, _arrays(case)) for case, path in half]
+        answers = run_models(device, requests, library=host_library(), timeout_s=_TIMEOUT_S)
+    for (case, _), answer in zip(half, answers, strict=True):
+        if answer.error:
+            yield case, "crash", answer.error
+            continue
+        state, reason = _judge(list(answer.outputs.values()), case)
+        yield case, state, reason or HALF
 
 
 def _difference(result: Any, wanted: Any, rtol: float, atol: float) -> str:
@@ -189,31 +238,29 @@ def read_table() -> dict[str, tuple[str, str]]:
 
 
 def write_table(results: dict[str, tuple[str, str]]) -> None:
-    lines = [f"# onnx {onnx.__version__}; written by tests/cases/node_suite.py --write, do not edit"]
+    lines = [f"# onnx {onnx.__version__}; written by tests/onnx_suite/node_suite.py --write, do not edit"]
     lines += [f"{name}\t{state}\t{reason}" for name, (state, reason) in sorted(results.items())]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="regular expression of case names")
-    parser.add_argument("--line", action="store_true", help="compile for this machine's OpenCL and run natively")
+    parser.add_argument("--llvm", action="store_true", help="run through plain TVM on the CPU")
     parser.add_argument("--write", action="store_true", help="write the table of results")
-    parser.add_argument("--show", default="wrong,crash", help="states to print, with commas")
     args = parser.parse_args()
-    if args.write and (args.only or args.line):
-        parser.error("--write needs all cases, without --line")
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "cases"))
+    if args.write and (args.only or args.llvm):
+        parser.error("--write needs all cases, without --llvm")
     known = read_table() if TABLE.exists() else {}
     results = {}
+    chosen = (case for case in cases() if re.search(args.only, case.name))
     with TemporaryDirectory() as folder:
-        for case in cases():
-            if re.search(args.only, case.name):
-                results[case.name] = run_case(case, Path(folder), line=args.line)
-                state, reason = results[case.name]
-                changed = case.name in known and known[case.name][0] != state
-                if changed or state in args.show.split(","):
-                    was = f" (was {known[case.name][0]})" if changed else ""
-                    print(f"{case.name}: {state}{was} {reason}", flush=True)
+        for case, state, reason in (run_on_llvm if args.llvm else run)(chosen, Path(folder)):
+            results[case.name] = (state, reason)
+            was = known.get(case.name, ("unknown", ""))[0]
+            if was != state or state not in ("pass", "refused"):
+                print(f"{case.name}: {state} (was {was}) {reason}", flush=True)
     counts = Counter(state for state, _ in results.values())
     print(", ".join(f"{n} {state}" for state, n in sorted(counts.items())), f"of {len(results)}")
     if args.write:

@@ -1,0 +1,224 @@
+"""Damaged model files, one after another: each must end as a model or as one error that is explained.
+
+    python tests/fuzz/fuzz_models.py --minutes 20 --keep FOLDER
+
+A case is a file of the corpus (the onnx package's node cases), damaged as the seed and the case's number say, and then
+imported, looked through (`inspect`) or compiled. It runs in a worker, so that a crash is found, too. Found is: any
+exception but the pipeline's own, more than LIMIT_S seconds, and more memory than twice the file and SPARE_BYTES. The
+files of what was found are kept, with a text of how it ended; `--case FILE` runs such a file again, with its traceback.
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import select
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "onnx_suite")]
+
+LIMIT_S = 30.0
+# What importing needs whatever the file is: onnxruntime's and TVM's own tables, freed memory that is not given back.
+SPARE_BYTES = 256 << 20
+_MAX_ADDRESS_SPACE_BYTES = 16 << 30
+_MODES = ("import", "inspect", "compile")
+_LARGEST_SEED_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """`kind`: taken, refused, error, crash, hang or memory; the last four are findings."""
+
+    kind: str
+    text: str
+    seconds: float
+    peak_bytes: int
+
+    @property
+    def is_finding(self) -> bool:
+        return self.kind not in ("taken", "refused")
+
+
+class Worker:
+    """A process that runs cases; it is started again after a crash or a hang."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, path: Path, mode: str) -> Outcome:
+        if self._process is None:
+            words = [sys.executable, __file__, "--worker"]
+            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            assert self._process.stdout is not None
+            self._process.stdout.readline()
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        start = time.monotonic()
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps([str(path), mode]) + "\n")
+            process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], LIMIT_S)
+        line = process.stdout.readline() if ready else ""
+        seconds = time.monotonic() - start
+        if line:
+            return Outcome(**json.loads(line), seconds=seconds)
+        self.close()
+        if ready:
+            return Outcome(kind="crash", text=f"exit code {process.returncode}", seconds=seconds, peak_bytes=0)
+        return Outcome(kind="hang", text=f"more than {LIMIT_S:.0f} s", seconds=seconds, peak_bytes=0)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def serve() -> None:
+    """The worker: a line of JSON a case on stdin, one a result on the stdout that it was started with."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MAX_ADDRESS_SPACE_BYTES, _MAX_ADDRESS_SPACE_BYTES))
+    reply = os.fdopen(os.dup(1), "w", buffering=1)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    _import_everything()
+    print("ready", file=reply)
+    for line in sys.stdin:
+        path, mode = json.loads(line)
+        kind, text, peak_bytes = measured(Path(path), mode)
+        print(json.dumps({"kind": kind, "text": text, "peak_bytes": peak_bytes}), file=reply)
+
+
+def measured(path: Path, mode: str) -> tuple[str, str, int]:
+    """Kind, text, and by how much the memory grew while the case ran."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts over
+    before = _memory_bytes("VmRSS")
+    kind, text = run_case(path, mode)
+    peak_bytes = _memory_bytes("VmHWM") - before
+    if kind in ("taken", "refused") and peak_bytes > 2 * path.stat().st_size + SPARE_BYTES:
+        kind, text = "memory", f"{peak_bytes >> 20} MiB for a file of {path.stat().st_size} bytes; was {kind}: {text}"
+    return kind, text, peak_bytes
+
+
+def _memory_bytes(key: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def run_case(path: Path, mode: str) -> tuple[str, str]:
+    from malisdk_pipeline.compile import compile_model
+    from malisdk_pipeline.errors import MaliSdkError
+    from malisdk_pipeline.importers import import_onnx
+    from malisdk_pipeline.importers.survey import survey_onnx
+
+    try:
+        if mode == "import":
+            import_onnx(path)
+        elif mode == "inspect":
+            survey_onnx(path, shapes={}, outputs=None)
+        else:
+            compile_model(path, target="host")
+    except MaliSdkError as e:
+        return "refused", str(e)
+    except BaseException as e:  # whatever it is, a user would see its traceback
+        return "error", "".join(traceback.format_exception(e))
+    return "taken", ""
+
+
+def _import_everything() -> None:
+    import malisdk_pipeline.compile
+    import malisdk_pipeline.importers.survey  # noqa: F401
+
+
+def corpus() -> list[tuple[str, bytes]]:
+    """Sound models, small ones, by name."""
+    import node_suite
+
+    found = [(case.name, case.model.SerializeToString()) for case in node_suite.cases()]
+    return [(name, data) for name, data in found if len(data) <= _LARGEST_SEED_BYTES]
+
+
+def damaged(seeds: list[tuple[str, bytes]], seed: int, number: int) -> tuple[str, bytes]:
+    """The case of a number: the name of what it was made of, and its bytes."""
+    import onnx
+
+    import mutate
+
+    rng = random.Random(seed * 1_000_003 + number)
+    name, data = rng.choice(seeds)
+    if rng.random() < 0.25:
+        return name, mutate.damage_bytes(data, rng)
+    model = onnx.ModelProto.FromString(data)
+    mutate.damage_fields(model, rng)
+    return name, model.SerializeToString()
+
+
+def fuzz(*, seed: int, first: int, count: int | None, seconds: float, keep: Path | None) -> Iterator[Outcome]:
+    """Outcomes of cases from the number `first` on, until there were `count` or the time is over."""
+    seeds = corpus()
+    worker = Worker()
+    start = time.monotonic()
+    number = first
+    try:
+        with TemporaryDirectory() as folder:
+            while (count is None or number < first + count) and time.monotonic() - start < seconds:
+                name, data = damaged(seeds, seed, number)
+                path = Path(folder, "model.onnx")
+                path.write_bytes(data)
+                mode = _MODES[number % len(_MODES)]
+                outcome = worker.run(path, mode)
+                if outcome.is_finding and keep is not None:
+                    keep.mkdir(parents=True, exist_ok=True)
+                    stem = f"{outcome.kind}-{seed}-{number}-{mode}"
+                    (keep / f"{stem}.onnx").write_bytes(data)
+                    (keep / f"{stem}.txt").write_text(f"{name}, damaged; {mode}: {outcome.kind}\n{outcome.text}\n")
+                yield outcome
+                number += 1
+    finally:
+        worker.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--keep", type=Path, help="folder for the files of what is found")
+    parser.add_argument("--case", type=Path, help="run this file in every mode, here")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.worker:
+        serve()
+        return 0
+    if args.case is not None:
+        for mode in _MODES:
+            kind, text, peak_bytes = measured(args.case, mode)
+            print(f"{mode}: {kind}, {peak_bytes >> 20} MiB\n{text}")
+        return 0
+    counts: Counter[str] = Counter()
+    slowest, largest = (0.0, 0), (0, 0)
+    for outcome in fuzz(seed=args.seed, first=args.first, count=None, seconds=args.minutes * 60, keep=args.keep):
+        counts[outcome.kind] += 1
+        number = args.first + counts.total() - 1
+        slowest, largest = max(slowest, (outcome.seconds, number)), max(largest, (outcome.peak_bytes, number))
+        if outcome.is_finding:
+            print(f"case {number}: {outcome.kind}: {outcome.text.strip()[-300:]}", flush=True)
+    print(f"{counts.total()} cases: " + ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())))
+    print(f"slowest {slowest[0]:.1f} s (case {slowest[1]}), most memory {largest[0] >> 20} MiB (case {largest[1]})")
+    return 1 if counts.total() > counts["taken"] + counts["refused"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
