@@ -12,6 +12,7 @@ from tvm import relax, te, tirx
 
 from .codegen.lower import DeviceKernel, LoweredFunction, lower
 from .codegen.printer import KERNEL_NAME
+from .codegen.stock import lower_stock
 from .errors import ScheduleError
 from .importers.model import TensorInfo
 from .plan import (
@@ -28,7 +29,7 @@ from .plan import (
 )
 from .schedules.apply import schedule
 from .schedules.base import MULTIPLY_ADDS, Scheduled, anchor_of
-from .targets import TargetSpec
+from .targets import OURS, STOCK, TargetSpec
 
 _SHORT = {"float32": "f32", "float16": "f16", "float64": "f64"}
 
@@ -71,6 +72,7 @@ class Assembler:
     mod: tvm.IRModule
     target: TargetSpec
     dtype: str
+    schedules: str = OURS
     _functions: dict[str, _Function] = field(default_factory=dict)
     _kernels: list[Kernel] = field(default_factory=list)
     _known: dict[tuple[str, tuple[int, int, int]], int] = field(default_factory=dict)
@@ -135,9 +137,7 @@ class Assembler:
 
     def _emit(self, name: str, func: tirx.PrimFunc, tensors: list[_Tensor]) -> None:
         if name not in self._functions:
-            scheduled = schedule(func, name, self.target)
-            lowered = lower(scheduled.func, name, self.target.tvm_target())
-            self._functions[name] = _Function(scheduled=scheduled, lowered=lowered, flops=count_flops(func))
+            self._functions[name] = self._make(func, name)
         f = self._functions[name]
         scratch = [_tensor((n,), "uint8") for n in f.lowered.scratch_bytes]
         for i, call in enumerate(f.lowered.calls):
@@ -155,6 +155,15 @@ class Assembler:
             )
             for t in used:
                 t.first, t.last = min(t.first, len(self._steps) - 1), len(self._steps) - 1
+
+    def _make(self, func: tirx.PrimFunc, name: str) -> _Function:
+        flops = count_flops(func)
+        if self.schedules == STOCK:
+            scheduled = Scheduled(func=func, rule=STOCK, kernel_name=name)
+            return _Function(scheduled=scheduled, lowered=lower_stock(func, name), flops=flops)
+        scheduled = schedule(func, name, self.target)
+        lowered = lower(scheduled.func, name, self.target.tvm_target())
+        return _Function(scheduled=scheduled, lowered=lowered, flops=flops)
 
     def _kernel(self, kernel: DeviceKernel, base: str) -> int:
         key = (kernel.source, kernel.local_size)

@@ -13,7 +13,7 @@ from .errors import BundleError, ConfigError
 from .importers import import_onnx
 from .passes.pipeline import lowering
 from .plan import Plan
-from .targets import DTYPES, check_choice, find_target
+from .targets import DTYPES, OURS, SCHEDULES, check_choice, find_target
 
 
 def compile_model(
@@ -25,20 +25,23 @@ def compile_model(
     outputs: Sequence[str] | None = None,
     name: str | None = None,
     dump_ir: Path | None = None,
+    schedules: str = OURS,
 ) -> Plan:
     """The plan of a model file.
 
     `shapes` gives static shapes to inputs that the model leaves open, `outputs` cuts the model at the named tensors,
     `name` is what the plan calls itself (the file's stem by default), `dump_ir` is a folder for the IR after each
-    phase. Raises ConfigError for options that make no sense, ImportFailed for the model, ScheduleError for a kernel.
+    phase, `schedules` says whose kernels: ours, or TVM's own to compare with.
+    Raises ConfigError for options that make no sense, ImportFailed for the model, ScheduleError for a kernel.
     """
     spec = find_target(target)
     check_choice("dtype", dtype, DTYPES)
+    check_choice("schedules", schedules, SCHEDULES)
     with log.step(f"import {path.name}"):
         static = {k: tuple(v) for k, v in (shapes or {}).items()}
         model = import_onnx(path, shapes=static, outputs=outputs)
     with log.step(f"lower {len(model.inputs)} input(s), {len(model.outputs)} output(s)"), spec.tvm_target():
-        mod = lowering(spec, dtype, _dumper(dump_ir))(model.mod)
+        mod = lowering(spec, dtype, _dumper(dump_ir), schedules=schedules)(model.mod)
     metadata = {
         "malisdk": __version__,
         "tvm": importlib.metadata.version("apache-tvm"),
@@ -48,7 +51,7 @@ def compile_model(
         "dtype": dtype,
     }
     with log.step("schedule and print kernels"):
-        return Assembler(mod=mod, target=spec, dtype=dtype).assemble(
+        return Assembler(mod=mod, target=spec, dtype=dtype, schedules=schedules).assemble(
             model_name=name or model_name(path), inputs=model.inputs, outputs=model.outputs, metadata=metadata
         )
 
@@ -63,6 +66,7 @@ def build_model(
     outputs: Sequence[str] | None = None,
     name: str | None = None,
     dump_ir: Path | None = None,
+    schedules: str = OURS,
 ) -> Path:
     """Compile `model` and write `out` (default: <model>.mali in the current folder); returns the path written.
 
@@ -72,7 +76,16 @@ def build_model(
     path = Path(out) if out is not None else Path(f"{model_name(source)}.mali")
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; expected a file name", hint=f"--out {path / (source.stem + '.mali')}")
-    plan = compile_model(source, target=target, dtype=dtype, shapes=shapes, outputs=outputs, name=name, dump_ir=dump_ir)
+    plan = compile_model(
+        source,
+        target=target,
+        dtype=dtype,
+        shapes=shapes,
+        outputs=outputs,
+        name=name,
+        dump_ir=dump_ir,
+        schedules=schedules,
+    )
     try:
         container.write(path, plan)
     except OSError as e:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import tvm
 
 DTYPES = ("float32", "float16")
+OURS, STOCK = "mali", "plain"
+# Whose kernels: this project's, or TVM's default schedules in TVM's own OpenCL, for comparison.
+SCHEDULES = (OURS, STOCK)
 
 
 @dataclass(frozen=True, kw_only=True)

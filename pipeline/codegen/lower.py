@@ -41,6 +41,9 @@ class LoweredFunction:
     scratch_bytes: tuple[int, ...]
 
 
+MakeKernel = Callable[[str, Any, tuple[int, int, int], tuple[int, int, int]], DeviceKernel]
+
+
 def device_passes() -> list[tvm.transform.Pass]:
     """TVM's own lowering up to the split of host and device.
 
@@ -94,7 +97,18 @@ def lower(func: tirx.PrimFunc, name: str, target: tvm.target.Target) -> LoweredF
         raise ScheduleError(
             f"{name}: TVM cannot lower the scheduled function\n{str(e).strip().splitlines()[-1]}"
         ) from e
-    host = module[name]
+
+    def made(
+        _symbol: str, kernel: Any, local_size: tuple[int, int, int], global_size: tuple[int, int, int]
+    ) -> DeviceKernel:
+        source = print_kernel(kernel, local_size=local_size)
+        return DeviceKernel(source=source, local_size=local_size, global_size=global_size)
+
+    return read_host(module[name], device, name, made)
+
+
+def read_host(host: tirx.PrimFunc, device: dict[str, Any], name: str, made: MakeKernel) -> LoweredFunction:
+    """The kernel launches of a host function; `device` has the kernels by their symbols, `made` prints one."""
     positions: dict[Any, int] = {param: i for i, param in enumerate(host.params)}
     scratch: list[int] = []
     calls: list[KernelCall] = []
@@ -111,7 +125,8 @@ def lower(func: tirx.PrimFunc, name: str, target: tvm.target.Target) -> LoweredF
     def launch(c: Any) -> None:
         if call_name(c) != "call_ffi_kernel":
             return
-        kernel = device[c.args[0].value]
+        symbol = str(c.args[0].value)
+        kernel = device[symbol]
         tags = [str(t) for t in kernel.attrs["tirx.kernel_launch_params"]]
         values = list(c.args[1:])
         extents = values[len(values) - len(tags) :]
@@ -122,16 +137,8 @@ def lower(func: tirx.PrimFunc, name: str, target: tvm.target.Target) -> LoweredF
             (groups if tag.startswith("blockIdx") else local)[_AXES.index(tag[-1])] = int(extent)
         arguments = [positions[_buffer_behind(v)] for v in values[: len(values) - len(tags)]]
         size = (local[0], local[1], local[2])
-        calls.append(
-            KernelCall(
-                kernel=DeviceKernel(
-                    source=print_kernel(kernel, local_size=size),
-                    local_size=size,
-                    global_size=(groups[0] * local[0], groups[1] * local[1], groups[2] * local[2]),
-                ),
-                arguments=tuple(arguments),
-            )
-        )
+        items = (groups[0] * local[0], groups[1] * local[1], groups[2] * local[2])
+        calls.append(KernelCall(kernel=made(symbol, kernel, size, items), arguments=tuple(arguments)))
 
     handlers: dict[type, Callable[[Any], None]] = {
         tirx.DeclBuffer: declare,

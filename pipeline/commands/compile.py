@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..shapes import OPTION_HELP, parse_shapes
-from ..targets import DTYPES, TARGETS
+from ..targets import DTYPES, OURS, SCHEDULES, TARGETS
 
 SUMMARY = "compile a model to a .mali file"
 
@@ -23,6 +23,9 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, default_target: str 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser, default_target=None)
+    parser.add_argument(
+        "--schedules", choices=SCHEDULES, default=OURS, help="whose kernels: ours, or plain TVM's to compare with"
+    )
     parser.add_argument("--name", help="what the model is called; the file's stem by default")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.mali")
 
@@ -40,6 +43,7 @@ def main(args: argparse.Namespace) -> int:
         outputs=args.cut,
         name=args.name,
         dump_ir=args.dump_ir,
+        schedules=args.schedules,
     )
     print(f"{path} {path.stat().st_size}")
     return 0

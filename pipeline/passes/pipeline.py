@@ -5,7 +5,8 @@ from collections.abc import Callable
 import tvm
 from tvm import relax
 
-from ..targets import TargetSpec
+from ..targets import OURS, TargetSpec
+from .choose_conv2d import Decide
 from .fold_constants import FoldConstants
 from .mark_anchors import MarkAnchors
 from .nchw4c import ToNCHW4c
@@ -13,10 +14,19 @@ from .precision import SetPrecision
 
 
 def lowering(
-    target: TargetSpec, dtype: str, dump: Callable[[str, tvm.IRModule], None] | None = None
+    target: TargetSpec,
+    dtype: str,
+    dump: Callable[[str, tvm.IRModule], None] | None = None,
+    *,
+    schedules: str = OURS,
+    decide: Decide | None = None,
 ) -> tvm.transform.Pass:
-    """The list of passes; `dump` gets the module after each phase."""
+    """The list of passes; `dump` gets the module after each phase, `decide` may name rule and knobs of convolutions.
+
+    With the stock `schedules` the layout stays NCHW and no rule of ours is chosen.
+    """
     t = relax.transform
+    ours = schedules == OURS
 
     def phase(name: str) -> list[tvm.transform.Pass]:
         if dump is None:
@@ -38,7 +48,7 @@ def lowering(
             *phase("imported"),
             SetPrecision(dtype),
             # NCHW -> NCHW4c, a rule for each convolution, weights packed
-            ToNCHW4c(),
+            *([ToNCHW4c(decide)] if ours else []),
             t.CanonicalizeBindings(),
             # a tuple that nobody reads any more would keep its fields from being fused
             t.DeadCodeElimination(["main"]),
@@ -48,7 +58,7 @@ def lowering(
             *phase("legalized"),
             # tensor programs -> kernels
             t.AnnotateTIROpPattern(),
-            MarkAnchors(),
+            *([MarkAnchors()] if ours else []),
             t.FuseOps(),
             t.FuseTIR(),
             t.DeadCodeElimination(["main"]),
