@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Sequence
@@ -72,6 +73,10 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         log.error("interrupted")
         return 130
+    except BrokenPipeError:
+        # Whoever read the output has enough, as in `inspect net.onnx | head`; the exit must not try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 if __name__ == "__main__":

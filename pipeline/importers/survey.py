@@ -41,7 +41,7 @@ class OperatorCount:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """`parameters` are the numbers in weights that are used. Without `findings` the model is taken."""
+    """`parameters` are the numbers in weights and constants that are used. Without `findings` the model is taken."""
 
     opset: int
     domains: Mapping[str, int]
@@ -86,8 +86,7 @@ def survey_model(
         _, results, context = to_relax(prepare(model, nodes, bound), bound, unknown=unknown)
         tallies, findings = context.tally.nodes, context.findings
         known |= {t.name: Port(name=t.name, dtype=t.dtype, shape=t.shape) for t in results}
-    used = {name for node in nodes for name in node.input}
-    weights = [t for t in model.graph.initializer if t.name in used]
+    weights = _weights(model.graph, nodes)
     open_inputs = [_open_finding(name, declared[name]) for name in unknown]
     return Survey(
         opset=opset_of(model),
@@ -100,6 +99,13 @@ def survey_model(
         parameter_bytes=sum(_elements(t) * _item_bytes(t) for t in weights),
         findings=(*findings, *open_inputs),
     )
+
+
+def _weights(graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto]) -> list[onnx.TensorProto]:
+    """Initializers that nodes read, and tensors of Constant nodes, which some exporters write instead."""
+    used = {name for node in nodes for name in node.input}
+    constants = [a.t for n in nodes if n.op_type == "Constant" for a in n.attribute if a.name == "value"]
+    return [*(t for t in graph.initializer if t.name in used), *constants]
 
 
 def _count(tallies: Sequence[NodeTally]) -> tuple[OperatorCount, ...]:
@@ -138,7 +144,7 @@ def _dtype(value: onnx.ValueInfoProto) -> str:
 
 def _shape(value: onnx.ValueInfoProto) -> tuple[int | str | None, ...] | None:
     extents = declared_shapes([value])[value.name] if value.type.HasField("tensor_type") else None
-    return None if extents is None else tuple(extents)
+    return None if extents is None else tuple(None if isinstance(e, int) and e < 1 else e for e in extents)
 
 
 def _elements(tensor: onnx.TensorProto) -> int:

@@ -1,6 +1,8 @@
 """`inspect` of models: counts that can be worked out by hand, and every problem at once."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +129,13 @@ def test_damaged_model_exits_4(refused, tmp_path) -> None:
     path = save(model_of_text("g (float[2] x) => (float[2] y) { y = Abs(x) }", opset=13), tmp_path)
     path.write_bytes(path.read_bytes()[:-5])
     assert "truncated, or no ONNX model" in refused("inspect", path.name, code=4)
+
+
+def test_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    path = save(model_of_node("Abs", {"x": random_array((2,))}, opset=13), tmp_path)
+    words = [sys.executable, "-m", "malisdk_pipeline", "inspect", str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
