@@ -180,8 +180,9 @@ class _Blocking(Rewriter):
         else:
             rule = _CONV2D_RULES[choice.rule]
             packed = relax.const(rule.pack_weight(weight))
+            tile = rule.config(facts)
             expr = self.bb.emit_te(
-                lambda d, w: rule.compute(facts, d, w), data.expr, packed, primfunc_name_hint=rule.name
+                lambda d, w: rule.compute(facts, tile, d, w), data.expr, packed, primfunc_name_hint=rule.name
             )
         return _Blocked(expr=expr, channels=facts.out_channels)
 

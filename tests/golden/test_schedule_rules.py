@@ -37,17 +37,17 @@ def _function(name: str):
     data = te.placeholder((1, 2, 6, 8, 4), name="data")
     if name == "conv2d_direct":
         inputs = [data, te.placeholder((2, 2, 3, 3, 4, 4), name="weight")]
-        out = Conv2dDirect.compute(FACTS, *inputs)
+        out = Conv2dDirect.compute(FACTS, Conv2dDirect.config(FACTS), *inputs)
     elif name == "conv2d_1x1":
         inputs = [data, te.placeholder((2, 2, 1, 1, 4, 4), name="weight")]
-        out = Conv2d1x1.compute(POINTWISE, *inputs)
+        out = Conv2d1x1.compute(POINTWISE, Conv2d1x1.config(POINTWISE), *inputs)
     elif name == "conv2d_winograd":
         shapes = {"weight": (36, 2, 2, 4, 4), "row_table": (6, 4), "output_table": (4, 6)}
         inputs = [data, *(te.placeholder(shape, name=name) for name, shape in shapes.items())]
         out = Conv2dWinograd.compute(FACTS, Conv2dWinograd.config(FACTS, 4), *inputs)
     elif name == "depthwise_conv2d":
         inputs = [data, te.placeholder((2, 3, 3, 4), name="weight")]
-        out = DepthwiseConv2d.compute(DEPTHWISE, *inputs)
+        out = DepthwiseConv2d.compute(DEPTHWISE, DepthwiseConv2d.config(DEPTHWISE), *inputs)
     elif name == "dense":
         inputs = [te.placeholder((1, 64), name="data"), te.placeholder((2, 64, 4), name="weight")]
         out = Dense.compute(DenseFacts(rows=1, reduced=64, columns=8, dtype="float32"), *inputs)

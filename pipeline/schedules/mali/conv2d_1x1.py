@@ -10,7 +10,7 @@ from ...targets import TargetSpec
 from ..base import knobs_of
 from ..facts import Conv2dFacts
 from .conv2d_direct import Conv2dDirect
-from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, unroll_copies, weight_vectors
+from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, keep, unroll_copies, weight_vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,7 @@ class Conv2d1x1:
     pack_weight = staticmethod(Conv2dDirect.pack_weight)
 
     @classmethod
-    def compute(cls, facts: Conv2dFacts, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
-        tile = cls.config(facts)
+    def compute(cls, facts: Conv2dFacts, tile: Tile, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         out_blocks, in_blocks, _, _, lanes, _ = (int(d) for d in weight.shape)
         real = facts.in_height * facts.in_width
         pixels = -(-real // tile.pixels) * tile.pixels
@@ -100,5 +99,6 @@ class Conv2d1x1:
         for loop in (c, so, sp):
             sch.unroll(loop)
         sch.vectorize(sv)
+        keep(sch, i)
         sch.decompose_reduction(sums, i)
         return f"conv2d_nchw4c_1x1_{facts.pixels}x{facts.blocks * LANES}"

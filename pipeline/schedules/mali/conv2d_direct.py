@@ -17,6 +17,7 @@ from .tiles import (
     bind_tile,
     crop,
     fuse_epilogue,
+    keep,
     padded_input,
     pick_width,
     unroll_copies,
@@ -57,8 +58,7 @@ class Conv2dDirect:
         return np.ascontiguousarray(packed)
 
     @classmethod
-    def compute(cls, facts: Conv2dFacts, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
-        tile = cls.config(facts)
+    def compute(cls, facts: Conv2dFacts, tile: Tile, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         width = -(-facts.out_width // tile.width) * tile.width
         row = padded_input(data, facts, width)
         out_blocks, in_blocks, kh, kw, lanes, _ = (int(d) for d in weight.shape)
@@ -114,6 +114,7 @@ class Conv2dDirect:
             sch.unroll(loop)
         sch.vectorize(sv)
         sch.annotate(ky, CLIP, 1)
+        keep(sch, i, ky)
         sch.decompose_reduction(sums, i)
         kernel = f"{extent(sch, ky)}x{extent(sch, kx)}"
         return f"conv2d_nchw4c_{kernel}_{facts.width}x{facts.blocks * LANES}"

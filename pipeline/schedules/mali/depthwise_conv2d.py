@@ -17,6 +17,7 @@ from .tiles import (
     bind_tile,
     crop,
     fuse_epilogue,
+    keep,
     padded_input,
     pick_width,
     unroll_copies,
@@ -53,8 +54,7 @@ class DepthwiseConv2d:
         return np.ascontiguousarray(padded.reshape(-1, LANES, kh, kw).transpose(0, 2, 3, 1))
 
     @classmethod
-    def compute(cls, facts: Conv2dFacts, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
-        tile = cls.config(facts)
+    def compute(cls, facts: Conv2dFacts, tile: Tile, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         width = -(-facts.out_width // tile.width) * tile.width
         row = padded_input(data, facts, width)
         blocks, kh, kw, _ = (int(d) for d in weight.shape)
@@ -105,5 +105,6 @@ class DepthwiseConv2d:
             sch.unroll(loop)
         sch.vectorize(sv)
         sch.annotate(ky, CLIP, 1)
+        keep(sch, ky)
         sch.decompose_reduction(sums, ky)
         return f"depthwise_conv2d_nchw4c_{extent(sch, ky)}x{extent(sch, kx)}_{facts.width}x{LANES}"

@@ -5,6 +5,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
+from ...codegen.keep import KEEP
 from ...targets import TargetSpec
 from ..base import ANCHOR, KNOB, MULTIPLY_ADDS, extent, work_group
 from ..facts import Conv2dFacts
@@ -124,3 +125,10 @@ def unroll_copies(sch: Schedule, block: Any, depth: int) -> None:
         sch.vectorize(loops.pop())
     for loop in loops:
         sch.unroll(loop)
+
+
+def keep(sch: Schedule, *loops: Any) -> None:
+    """Have the device leave these as loops; what has one round is none."""
+    for loop in loops:
+        if extent(sch, loop) > 1:
+            sch.annotate(loop, KEEP, 1)
