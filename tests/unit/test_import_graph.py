@@ -23,6 +23,7 @@ LAYERS = (
     ("codegen", "plan", "planfb", "container"),
     ("oracle",),
     ("assemble", "compile", "bundle", "devices"),
+    ("bench",),
     ("commands", "__main__"),
 )
 
