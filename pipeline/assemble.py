@@ -28,7 +28,7 @@ from .plan import (
     place_in_arena,
 )
 from .schedules.apply import schedule
-from .schedules.base import MULTIPLY_ADDS, Scheduled, anchor_of
+from .schedules.base import LAUNCH, MULTIPLY_ADDS, Scheduled, anchor_of
 from .targets import OURS, STOCK, TargetSpec
 
 _SHORT = {"float32": "f32", "float16": "f16", "float64": "f64"}
@@ -63,6 +63,7 @@ class _Function:
     scheduled: Scheduled
     lowered: LoweredFunction
     flops: int
+    flops_launch: int = 0
 
 
 @dataclass(kw_only=True)
@@ -150,7 +151,7 @@ class Assembler:
                     global_size=call.kernel.global_size,
                     layer=name.removeprefix("fused_"),
                     rule=f.scheduled.rule,
-                    flops=f.flops if i == 0 else 0,
+                    flops=f.flops if i == f.flops_launch else 0,
                 )
             )
             for t in used:
@@ -163,7 +164,9 @@ class Assembler:
             return _Function(scheduled=scheduled, lowered=lower_stock(func, name), flops=flops)
         scheduled = schedule(func, name, self.target)
         lowered = lower(scheduled.func, name, self.target.tvm_target())
-        return _Function(scheduled=scheduled, lowered=lowered, flops=flops)
+        anchor = anchor_of(func)
+        launch = int(anchor.get(LAUNCH, 0)) if anchor is not None else 0
+        return _Function(scheduled=scheduled, lowered=lowered, flops=flops, flops_launch=launch)
 
     def _kernel(self, kernel: DeviceKernel, base: str) -> int:
         key = (kernel.source, kernel.local_size)

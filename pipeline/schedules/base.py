@@ -14,6 +14,7 @@ from ..targets import TargetSpec
 
 ANCHOR = "malisdk.rule"  # block annotation: the rule that wrote this block
 MULTIPLY_ADDS = "malisdk.multiply_adds"  # of the whole operator, on the same block
+LAUNCH = "malisdk.launch"  # which of the function's launches makes them, on the same block; the first if it is missing
 KNOB = "malisdk.knob."  # prefix of the rule's knobs, on the same block
 
 

@@ -9,7 +9,7 @@ from malisdk_pipeline.passes import choose_conv2d
 from malisdk_pipeline.passes.choose_conv2d import Choice
 from malisdk_pipeline.schedules.facts import Conv2dFacts
 from malisdk_pipeline.schedules.mali.conv2d_winograd import Conv2dWinograd, scratch_dtype
-from malisdk_pipeline.schedules.mali.winograd_matrices import MATRICES
+from malisdk_pipeline.schedules.mali.winograd_matrices import MATRICES, input_points, outputs
 
 FACTS = Conv2dFacts(
     batch=1, in_channels=64, in_height=56, in_width=56, out_channels=64, kernel=(3, 3), stride=(1, 1),
@@ -91,6 +91,8 @@ def test_transforms_are_exact():
         data, kernel = random.standard_normal(size + 2), random.standard_normal(3)
         expected = [data[i : i + 3] @ kernel for i in range(size)]
         assert np.allclose(m.a @ ((m.g @ kernel) * (m.b @ data)), expected, rtol=0, atol=1e-12)
+        assert np.allclose(input_points(size, data.__getitem__), m.b @ data, rtol=0, atol=1e-12)
+        assert np.allclose(outputs(size, data.__getitem__), m.a @ data, rtol=0, atol=1e-12)
         assert np.count_nonzero(m.taps()) == np.count_nonzero(m.b)
 
 

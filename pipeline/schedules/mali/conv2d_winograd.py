@@ -13,10 +13,10 @@ from tvm.s_tir import Schedule
 from ...codegen.keep import KEEP
 from ...codegen.pointers import ADVANCE
 from ...targets import TargetSpec
-from ..base import knobs_of
+from ..base import LAUNCH, knobs_of
 from ..facts import Conv2dFacts, blocks_of
 from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, unroll_copies
-from .winograd_matrices import MATRICES, Matrices, lookup
+from .winograd_matrices import MATRICES, Matrices, input_points, lookup, outputs
 
 Array = np.ndarray[Any, Any]
 
@@ -88,7 +88,7 @@ class Conv2dWinograd:
         m = MATRICES[tile.size]
         transformed = _transform_input(facts, tile, m, data, row_table, str(weight.dtype))
         products = _multiply(transformed, weight, tile)
-        sums = _transform_output(facts, tile, m, products, output_table)
+        sums = _transform_output(facts, tile, products, output_table)
         return crop(sums, facts, facts.dtype)
 
     def match(self, func: tirx.PrimFunc) -> Tile | None:
@@ -165,8 +165,8 @@ def _transform_input(
     half = te.compute((points, points, groups, in_blocks, pixels, LANES), row, name="row_transformed")
 
     def point(t: Any, g: Any, i: Any, p: Any, v: Any) -> Any:
-        sums = [_weighted(m.b[f], lambda c: half[t // points, c, g, i, p, v]) for f in range(points)]
-        return _choose(t % points, sums).astype(dtype)
+        values = input_points(size, lambda c: half[t // points, c, g, i, p, v])
+        return _choose(t % points, values).astype(dtype)
 
     return te.compute((points * points, groups, in_blocks, pixels, LANES), point, name="input_transformed")
 
@@ -189,8 +189,8 @@ def _multiply(transformed: te.Tensor, weight: te.Tensor, tile: Tile) -> te.Tenso
     return te.compute(sums.shape, lambda *i: sums[i].astype(str(weight.dtype)), name="product_stored")
 
 
-def _transform_output(facts: Conv2dFacts, tile: Tile, m: Matrices, products: te.Tensor, table: te.Tensor) -> te.Tensor:
-    """A^T m A, row by row of the points: rows of outputs are sums over them."""
+def _transform_output(facts: Conv2dFacts, tile: Tile, products: te.Tensor, table: te.Tensor) -> te.Tensor:
+    """A^T m A. A work-item makes a row of a tile's outputs: sums over the rows of points, then the columns."""
     size, points = tile.size, tile.size + 2
     out_blocks = int(products.shape[1])
     rows, columns = -(-facts.out_height // size), -(-facts.out_width // size)
@@ -199,41 +199,22 @@ def _transform_output(facts: Conv2dFacts, tile: Tile, m: Matrices, products: te.
         index = (n * rows + y) * columns + x
         return products[e, o, index // tile.pixels, f, index % tile.pixels, v].astype("float32")
 
-    row = te.compute(
-        (points, points, facts.batch, out_blocks, rows, columns, LANES),
-        product,
-        name="product_row",
-    )
-
-    def output(e: Any, n: Any, o: Any, y: Any, x: Any, v: Any) -> Any:
-        sums = [_weighted(m.a[j], lambda f: row[e, f, n, o, y, x // size, v]) for j in range(size)]
-        return _choose(x % size, sums)
-
-    half = te.compute(
-        (points, facts.batch, out_blocks, rows, columns * size, LANES), output, name="columns_transformed"
-    )
+    row = te.compute((points, points, facts.batch, out_blocks, rows, columns, LANES), product, name="product_row")
     e = te.reduce_axis((0, points), "e")
-    return te.compute(
-        (facts.batch, out_blocks, rows * size, columns * size, LANES),
-        lambda n, o, y, x, v: te.sum(half[e, n, o, y // size, x, v] * table[y % size, e], axis=e),
-        name="conv2d",
-        attrs=anchor_attributes(Conv2dWinograd.name, multiply_adds=facts.multiply_adds, size=size, pixels=tile.pixels),
+    sums = te.compute(
+        (points, facts.batch, out_blocks, rows * size, columns, LANES),
+        lambda f, n, o, y, x, v: te.sum(row[e, f, n, o, y // size, x, v] * table[y % size, e], axis=e),
+        name="row_sum",
+        attrs={
+            **anchor_attributes(Conv2dWinograd.name, multiply_adds=facts.multiply_adds, size=size, pixels=tile.pixels),
+            LAUNCH: 1,
+        },
     )
 
+    def output(n: Any, o: Any, y: Any, x: Any, v: Any) -> Any:
+        return _choose(x % size, outputs(size, lambda f: sums[f, n, o, y, x // size, v]))
 
-def _weighted(coefficients: Array, value: Any) -> Any:
-    """The sum of value(i) times the i-th coefficient, zeros left out."""
-    total: Any = None
-    for i, factor in enumerate(float(f) for f in coefficients):
-        if factor == 0:
-            continue
-        if total is None:
-            total = value(i) if factor == 1 else value(i) * tirx.const(factor, "float32")
-        elif abs(factor) == 1:
-            total = total + value(i) if factor > 0 else total - value(i)
-        else:
-            total = total + value(i) * tirx.const(factor, "float32")
-    return total
+    return te.compute((facts.batch, out_blocks, rows * size, columns * size, LANES), output, name="conv2d")
 
 
 def _choose(index: Any, values: list[Any]) -> Any:
@@ -299,29 +280,25 @@ def _schedule_product(sch: Schedule, facts: Tile, target: TargetSpec) -> None:
 
 
 def _schedule_output(sch: Schedule, facts: Tile, target: TargetSpec) -> None:
-    # 1. a work-item one (4x4) or two rows (2x2) of a tile's outputs with the epilogue: more spills
-    last = fuse_epilogue(sch, "conv2d")
+    # 1. a work-item a row of a tile's outputs with the epilogue
+    last = fuse_epilogue(sch, "row_sum")
     n, o, y, x, v = sch.get_loops(last)
-    y_tile, yi = sch.split(y, [None, 4 // facts.size])
     x_tile, xi = sch.split(x, [None, facts.size])
-    sch.reorder(n, o, y_tile, x_tile, yi, xi, v)
-    item = bind_tile(sch, x_tile, y_tile, sch.fuse(n, o), target, flat=True)
-    sch.unroll(yi)
+    sch.reorder(n, o, y, x_tile, xi, v)
+    item = bind_tile(sch, x_tile, y, sch.fuse(n, o), target, flat=True)
     sch.unroll(xi)
     sch.vectorize(v)
+    depth = len(sch.get_loops(last)) - 2
     # 2. a row of points at a time
-    sums = sch.get_sblock("conv2d")
+    sums = sch.get_sblock("row_sum")
     sch.compute_at(sums, item, preserve_unit_loops=True)
-    depth = len(sch.get_loops(last)) - 3
-    sn, so, sy, sx, sv, e = sch.get_loops(sums)[depth:]
-    sch.reorder(e, sn, so, sy, sx, sv)
-    for name in ("columns_transformed", "product_row"):
-        copy = sch.get_sblock(name)
-        sch.set_scope(copy, 0, "local")
-        sch.compute_at(copy, e, preserve_unit_loops=False)
-        unroll_copies(sch, copy, depth + 1)
-    for loop in (sy, sx):
-        sch.unroll(loop)
+    sf, sn, so, sy, sx, sv, e = sch.get_loops(sums)[depth:]
+    sch.reorder(e, sf, sn, so, sy, sx, sv)
+    row = sch.get_sblock("product_row")
+    sch.set_scope(row, 0, "local")
+    sch.compute_at(row, e, preserve_unit_loops=False)
+    unroll_copies(sch, row, depth + 1)
+    sch.unroll(sf)
     sch.vectorize(sv)
     for annotation in (KEEP, ADVANCE):
         sch.annotate(e, annotation, 1)

@@ -1,5 +1,6 @@
 """The transforms of F(2x2, 3x3) and F(4x4, 3x3), and how a work-item picks its part of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,30 @@ class Matrices:
     def taps(self) -> Array:
         """The coefficients of B^T at `tap_rows`, (a, taps)."""
         return np.take_along_axis(self.b, self.tap_rows, axis=1)
+
+
+def input_points(size: int, d: Callable[[int], Any]) -> list[Any]:
+    """B^T d for a column d(0), d(1), ...: what two points share is the same expression in both, computed once."""
+    if size == 2:
+        return [d(0) - d(2), d(1) + d(2), d(2) - d(1), d(1) - d(3)]
+    fours, ones = (d(4) - d(2) * 4.0, d(3) - d(1) * 4.0), (d(4) - d(2), (d(3) - d(1)) * 2.0)
+    return [
+        d(0) * 4.0 - d(2) * 5.0 + d(4),
+        fours[0] + fours[1],
+        fours[0] - fours[1],
+        ones[0] + ones[1],
+        ones[0] - ones[1],
+        d(1) * 4.0 - d(3) * 5.0 + d(5),
+    ]
+
+
+def outputs(size: int, m: Callable[[int], Any]) -> list[Any]:
+    """A^T m for a column of products m(0), m(1), ...; shared parts as in input_points."""
+    near, across = m(1) + m(2), m(1) - m(2)
+    if size == 2:
+        return [m(0) + near, across - m(3)]
+    far, far_across = m(3) + m(4), m(3) - m(4)
+    return [m(0) + (near + far), across + far_across * 2.0, near + far * 4.0, (across + far_across * 8.0) + m(5)]
 
 
 def lookup(table: Array, row: Any, column: Any) -> Any:
