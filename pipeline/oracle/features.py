@@ -1,16 +1,24 @@
 """What the cost model knows of one launch: counts of Mesa's compiler, of the kernel's text, and its geometry."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
 
 from ..errors import ScheduleError
-from .clc import read_kernel
+from .clc import SCALAR_BYTES, read_kernel
 from .cost import KernelCost
-from .loops import Executed, executed
+from .loops import executed
+from .traffic import LINE_BYTES, fetched_lines, footprint
 from .walk import Region, walk
 
 # A T860 core holds 256 threads of 4 registers, 128 of 8, 64 of 16.
 _MOST_THREADS = 256
+_ACCESS_BYTES = 16
+# A core's first-level cache is said to have 16 KiB: 256 lines; all four share 256 KiB.
+_FIRST_LEVEL_LINES = 256
+_SECOND_LEVEL_LINES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,29 +41,32 @@ class Launched:
 
 @dataclass(frozen=True, kw_only=True)
 class Features:
-    """Of one launch. Counts are of one work-item unless said otherwise.
+    """Of one launch; counts are those of one work-item, with all rounds of its loops, unless said otherwise.
 
-    mads, operations: float multiply-adds and other operations in the text, in bundles of 128 bits, as Arm's compiler
-    makes them; loads, stores: those in the text, of 128 bits at most; resident: threads that a core holds at once.
+    items, groups, group: work-items and work-groups in all, work-items of a group. threads: work-items that a core
+    holds at once. alu, load_store, mesa_mads: bundles by Mesa's count, and the vec4 multiply-adds in them. mads:
+    multiply-adds of the text in bundles of 128 bits, as Arm's compiler makes them (a half8 is one, Mesa makes two of
+    it). accesses: loads and stores of the text. lines, far_lines: cache lines that a work-item brings into the first and
+    into the second cache (its share of its group's). bytes: of all buffers, once. spilled: spills and fills in the code.
+    sure: 1 if all loops' rounds are known, else 0.
     """
 
-    items: int
-    groups: int
-    group: int
-    resident: int
-    executed: Executed
+    items: float
+    groups: float
+    group: float
+    threads: float
+    registers: float
+    alu: float
+    load_store: float
+    mesa_mads: float
     mads: float
-    operations: float
-    loads: float
-    stores: float
-    bytes: int
-    spilled: int
-    is_half: bool
-
-    @property
-    def busiest_share(self) -> float:
-        """Work-items on the core that gets most groups, as a share of all on all four cores; 0.25 is the ideal."""
-        return math.ceil(self.groups / 4) / self.groups
+    accesses: float
+    lines: float
+    far_lines: float
+    bytes: float
+    spilled: float
+    is_half: float
+    sure: float
 
 
 def features_of(launched: Launched) -> Features:
@@ -67,44 +78,49 @@ def features_of(launched: Launched) -> Features:
         read_kernel(launched.source, cost.name), global_size=launched.global_size, local_size=launched.local_size
     )
     group = math.prod(launched.local_size)
-    loads, stores = _accesses(root)
+    items = math.prod(launched.global_size)
+    counts = executed(cost, root)
+    touched = footprint(root, group)
     return Features(
-        items=math.prod(launched.global_size),
-        groups=max(1, math.prod(launched.global_size) // group),
+        items=items,
+        groups=max(1, items // group),
         group=group,
-        resident=max(group, cost.threads or _MOST_THREADS),
-        executed=executed(cost, root),
-        mads=_floats(root, kind="mads"),
-        operations=_floats(root, kind="operations") + _calls(root),
-        loads=loads,
-        stores=stores,
+        threads=max(group, cost.threads or _MOST_THREADS),
+        registers=cost.registers or 0,
+        alu=counts.alu,
+        load_store=counts.load_store,
+        mesa_mads=counts.vec4_mads,
+        mads=_mads(root),
+        accesses=_accesses(root),
+        lines=fetched_lines(touched, fits=_FIRST_LEVEL_LINES) / group,
+        far_lines=fetched_lines(touched, fits=_SECOND_LEVEL_LINES) / group,
         bytes=launched.bytes_read + launched.bytes_written,
         spilled=cost.spills + cost.fills,
-        is_half=launched.dtype == "float16",
+        is_half=float(launched.dtype == "float16"),
+        sure=float(counts.is_sure),
     )
 
 
-def _floats(region: Region, *, kind: str) -> float:
+def columns(features: Sequence[Features]) -> dict[str, np.ndarray]:
+    """Field name -> its values, (launches,) float64."""
+    return {f.name: np.array([getattr(x, f.name) for x in features], dtype=np.float64) for f in fields(Features)}
+
+
+def _mads(region: Region) -> float:
     """Bundles of 128 bits: a float8 takes two, a half8 one, and a scalar one."""
-    counts: dict[tuple[str, int], float] = getattr(region, kind)
-    own = sum(n * max(1.0, lanes * _BYTES.get(scalar, 4) / 16) for (scalar, lanes), n in counts.items())
-    return region.trips * (own + sum(_floats(loop, kind=kind) for loop in region.loops))
+    own = sum(
+        count * max(1.0, lanes * SCALAR_BYTES.get(scalar, 4) / _ACCESS_BYTES)
+        for (scalar, lanes), count in region.mads.items()
+    )
+    return region.trips * (own + sum(_mads(loop) for loop in region.loops))
 
 
-_BYTES = {"half": 2, "float": 4, "double": 8}
+def _accesses(region: Region) -> float:
+    """Loads and stores, each of 128 bits at most."""
+    own = sum(a.weight * max(1.0, a.size_bytes / _ACCESS_BYTES) for a in region.accesses)
+    return region.trips * (own + sum(_accesses(loop) for loop in region.loops))
 
 
-def _calls(region: Region) -> float:
-    return region.trips * (region.calls + sum(_calls(loop) for loop in region.loops))
-
-
-def _accesses(region: Region) -> tuple[float, float]:
-    """Loads and stores."""
-    sums = [0.0, 0.0]
-    for access in region.accesses:
-        sums[access.is_store] += access.weight * max(1.0, access.size_bytes / 16)
-    for loop in region.loops:
-        loads, stores = _accesses(loop)
-        sums[0] += loads
-        sums[1] += stores
-    return region.trips * sums[0], region.trips * sums[1]
+def line_bytes(c: dict[str, np.ndarray]) -> np.ndarray:
+    """Bytes that all work-items of a launch bring into the second cache."""
+    return c["far_lines"] * c["items"] * LINE_BYTES

@@ -3,6 +3,7 @@
 Version 0 has the chip's published numbers for constants and no fit: it is for comparing kernels with each other.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,9 +62,9 @@ def predict(launches: Sequence[Launched]) -> Prediction:
 
 
 def _one(f: Features) -> Prediction:
-    items = f.items * f.busiest_share
-    arithmetic_us = items * f.executed.alu / _ARITHMETIC_PIPES / _MHZ
-    load_store_us = items * f.executed.load_store / _MHZ
+    items = f.items * math.ceil(f.groups / _CORES) / f.groups
+    arithmetic_us = items * f.alu / _ARITHMETIC_PIPES / _MHZ
+    load_store_us = items * f.load_store / _MHZ
     memory_us = f.bytes / _BYTES_PER_US
     times = {
         "arithmetic": arithmetic_us,
