@@ -46,9 +46,9 @@ class Features:
     items, groups, group: work-items and work-groups in all, work-items of a group. threads: work-items that a core
     holds at once. alu, load_store, mesa_mads: bundles by Mesa's count, and the vec4 multiply-adds in them. mads:
     multiply-adds of the text in bundles of 128 bits, as Arm's compiler makes them (a half8 is one, Mesa makes two of
-    it). accesses: loads and stores of the text. lines, far_lines: cache lines that a work-item brings into the first and
-    into the second cache (its share of its group's). bytes: of all buffers, once. spilled: spills and fills in the code.
-    sure: 1 if all loops' rounds are known, else 0.
+    it). accesses: loads and stores of the text. lines, far_lines: cache lines that a work-item brings into the first
+    and into the second cache (its share of its group's). bytes: of all buffers, once. spilled: spills and fills in the
+    code. sure: 1 if all loops' rounds are known, else 0.
     """
 
     items: float
