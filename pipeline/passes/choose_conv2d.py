@@ -1,7 +1,10 @@
 """Which rule computes a convolution: a logged decision, else the cheapest by a simple count of work and bytes."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from ..schedules.facts import Conv2dFacts, blocks_of
 from ..schedules.mali.conv2d_1x1 import Conv2d1x1
@@ -17,15 +20,40 @@ _BYTES_PER_US = 7300  # of main memory, measured from OpenCL with float4 (RK3399
 _LAUNCH_US = 20  # a kernel too small to fill the GPU, enqueued behind others
 
 
+CONV2D_RULES: dict[str, Any] = {r.name: r for r in (Conv2d1x1, Conv2dDirect, Conv2dWinograd, DepthwiseConv2d)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """`rule` is a rule's name; `size` the outputs a tile, F(size x size, 3x3), of winograd."""
+    """A rule and its knobs; without knobs, those of the rule's `config`.
+
+    `rule` is the rule's name; `size` the outputs a tile, F(size x size, 3x3), of winograd; `why` is for people.
+    """
 
     rule: str
     size: int = 0
+    knobs: Mapping[str, int] | None = None
+    why: str = field(default="default", compare=False)
+
+    def tile(self, facts: Conv2dFacts) -> Any:
+        """The knobs as the rule's `compute` wants them."""
+        rule = CONV2D_RULES[self.rule]
+        if self.rule == Conv2dWinograd.name:
+            default = rule.config(facts, self.size or dict(self.knobs or {})["size"])
+        else:
+            default = rule.config(facts)
+        return default if self.knobs is None else type(default)(**self.knobs)
 
 
 Decide = Callable[[Conv2dFacts], Choice | None]
+Chosen = Callable[[Conv2dFacts, Choice], None]
+
+
+def packed_constants(rule: str, tile: Any, weight: "np.ndarray[Any, Any]") -> list["np.ndarray[Any, Any]"]:
+    """What the rule's `compute` takes behind the data; `weight` is OIHW."""
+    if rule == Conv2dWinograd.name:
+        return [Conv2dWinograd.pack_weight(weight, tile.size), *Conv2dWinograd.tables(tile.size)]
+    return [CONV2D_RULES[rule].pack_weight(weight)]
 
 
 def choose(facts: Conv2dFacts, decide: Decide | None = None) -> Choice | None:

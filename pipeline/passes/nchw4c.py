@@ -14,13 +14,10 @@ import tvm
 from tvm import relax, te, tirx
 
 from ..schedules.facts import Conv2dFacts, blocks_of
-from ..schedules.mali.conv2d_1x1 import Conv2d1x1
-from ..schedules.mali.conv2d_direct import Conv2dDirect
-from ..schedules.mali.conv2d_winograd import Conv2dWinograd
 from ..schedules.mali.dense import Dense, DenseFacts
-from ..schedules.mali.depthwise_conv2d import DepthwiseConv2d
 from ..schedules.mali.softmax import Softmax, SoftmaxFacts
-from .choose_conv2d import Choice, Decide, choose
+from .choose_conv2d import CONV2D_RULES, Chosen, Decide, choose, packed_constants
+from .emit import emit_anchored
 from .rewrite import Rewriter, constant, operator_name, static_shape
 
 LANES = 4
@@ -41,7 +38,6 @@ _UNARY = (
     "astype",
 )
 _BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
-_CONV2D_RULES: dict[str, Any] = {r.name: r for r in (Conv2d1x1, Conv2dDirect, DepthwiseConv2d)}
 _POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 
 
@@ -49,14 +45,16 @@ _POOLS = ("nn.max_pool2d", "nn.avg_pool2d")
 class ToNCHW4c:
     """Rewrites main; rules and weights' layouts are chosen here, knobs in the rules' `config`.
 
-    `decide` may name the rule of a convolution; where it says None, choose_conv2d.py estimates.
+    `decide` may name rule and knobs of a convolution; where it says None, choose_conv2d.py estimates. `chosen` is told
+    what became of each.
     """
 
-    def __init__(self, decide: Decide | None = None) -> None:
+    def __init__(self, decide: Decide | None = None, chosen: Chosen | None = None) -> None:
         self.decide = decide
+        self.chosen = chosen
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
-        return _Blocking(mod, self.decide).run()
+        return _Blocking(mod, self.decide, self.chosen).run()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +72,10 @@ class _Blocked:
 
 
 class _Blocking(Rewriter):
-    def __init__(self, mod: tvm.IRModule, decide: Decide | None) -> None:
+    def __init__(self, mod: tvm.IRModule, decide: Decide | None, chosen: Chosen | None) -> None:
         super().__init__(mod)
         self._decide = decide
+        self._chosen = chosen
         self._blocked: dict[Any, _Blocked] = {}
         self._packed: dict[Any, _Blocked] = {}
         self._convs: dict[str, Callable[[Any], _Blocked | None]] = {
@@ -175,24 +174,18 @@ class _Blocking(Rewriter):
         data = self._as_blocked(call.args[0]) if choice is not None else None
         if choice is None or data is None:
             return None
-        if choice.rule == Conv2dWinograd.name:
-            expr = self._winograd(facts, choice, data, weight)
-        else:
-            rule = _CONV2D_RULES[choice.rule]
-            packed = relax.const(rule.pack_weight(weight))
-            tile = rule.config(facts)
-            expr = self.bb.emit_te(
-                lambda d, w: rule.compute(facts, tile, d, w), data.expr, packed, primfunc_name_hint=rule.name
-            )
-        return _Blocked(expr=expr, channels=facts.out_channels)
-
-    def _winograd(self, facts: Conv2dFacts, choice: Choice, data: _Blocked, weight: "np.ndarray[Any, Any]") -> Any:
-        rule = Conv2dWinograd
-        tile = rule.config(facts, choice.size)
-        constants = [relax.const(a) for a in (rule.pack_weight(weight, choice.size), *rule.tables(choice.size))]
-        return self.bb.emit_te(
-            lambda *tensors: rule.compute(facts, tile, *tensors), data.expr, *constants, primfunc_name_hint=rule.name
+        rule, tile = CONV2D_RULES[choice.rule], choice.tile(facts)
+        if self._chosen is not None:
+            self._chosen(facts, choice)
+        constants = [relax.const(a) for a in packed_constants(choice.rule, tile, weight)]
+        expr = emit_anchored(
+            self.bb,
+            lambda *tensors: rule.compute(facts, tile, *tensors),
+            [data.expr, *constants],
+            name=rule.name,
+            workload=facts.key,
         )
+        return _Blocked(expr=expr, channels=facts.out_channels)
 
     def _pool(self, call: Any) -> _Blocked | None:
         data = self._blocked.get(call.args[0])

@@ -15,6 +15,7 @@ from ..targets import TargetSpec
 ANCHOR = "malisdk.rule"  # block annotation: the rule that wrote this block
 MULTIPLY_ADDS = "malisdk.multiply_adds"  # of the whole operator, on the same block
 LAUNCH = "malisdk.launch"  # which of the function's launches makes them, on the same block; the first if it is missing
+WORKLOAD = "malisdk.workload"  # what the operator is, for people and for the tuning log, on the same block
 KNOB = "malisdk.knob."  # prefix of the rule's knobs, on the same block
 
 
@@ -49,6 +50,13 @@ def anchor_of(func: tirx.PrimFunc) -> dict[str, Any] | None:
     if len(anchors) > 1:
         raise ScheduleError(f"{func.attrs.get('global_symbol', '?')}: two anchors in one kernel")
     return anchors[0] if anchors else None
+
+
+def anchor_name(func: tirx.PrimFunc) -> str | None:
+    """The name of the block that `anchor_of` reads."""
+    blocks: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tvm.s_tir.SBlock, blocks.append))
+    return next((str(block.name_hint) for block in blocks if ANCHOR in block.annotations), None)
 
 
 def knobs_of(func: tirx.PrimFunc, rule: str) -> dict[str, int] | None:

@@ -20,6 +20,17 @@ class Conv2dFacts:
     dtype: str
 
     @property
+    def key(self) -> str:
+        """The convolution in one line that no other has: conv2d 1x64x56x56 -> 64, 3x3 s1 p1 float32."""
+        kernel, stride, dilation = (_pair(p) for p in (self.kernel, self.stride, self.dilation))
+        pad = str(self.pad[0]) if len(set(self.pad)) == 1 else ",".join(map(str, self.pad))
+        data = f"{self.batch}x{self.in_channels}x{self.in_height}x{self.in_width}"
+        more = f" d{dilation}" if self.dilation != (1, 1) else ""
+        more += f" g{self.groups}" if self.groups > 1 else ""
+        square = kernel if "x" in kernel else f"{kernel}x{kernel}"
+        return f"conv2d {data} -> {self.out_channels}, {square} s{stride} p{pad}{more} {self.dtype}"
+
+    @property
     def out_height(self) -> int:
         span = (self.kernel[0] - 1) * self.dilation[0] + 1
         return (self.in_height + self.pad[0] + self.pad[2] - span) // self.stride[0] + 1
@@ -42,6 +53,10 @@ class Conv2dFacts:
     def is_pointwise(self) -> bool:
         """1x1, stride 1, no pad: a matrix product over all pixels."""
         return self.kernel == self.stride == (1, 1) and not any(self.pad)
+
+
+def _pair(sizes: tuple[int, int]) -> str:
+    return str(sizes[0]) if sizes[0] == sizes[1] else f"{sizes[0]}x{sizes[1]}"
 
 
 def blocks_of(channels: int, lanes: int = 4) -> int:

@@ -1,0 +1,24 @@
+"""Put what a schedule rule computes into the graph, with a note of what it is for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax, te
+from tvm.relax.utils import gen_call_tir_inputs
+from tvm.s_tir import Schedule
+
+from ..schedules.base import WORKLOAD, anchor_name
+
+
+def emit_anchored(
+    bb: relax.BlockBuilder, compute: Callable[..., te.Tensor], arguments: Sequence[Any], *, name: str, workload: str
+) -> Any:
+    """emit_te, with `workload` written beside the anchor, where it survives fusion and scheduling."""
+    func, inputs, output = gen_call_tir_inputs(compute, *arguments)[:3]
+    anchor = anchor_name(func)
+    if anchor is not None:
+        sch = Schedule(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}))
+        sch.annotate(sch.get_sblock(anchor), WORKLOAD, workload)
+        func = sch.mod["main"].without_attr("global_symbol")
+    return bb.emit(relax.call_tir(bb.add_func(func, name), inputs, output))
