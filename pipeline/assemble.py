@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +29,7 @@ from .plan import (
     place_in_arena,
 )
 from .schedules.apply import schedule
-from .schedules.base import LAUNCH, MULTIPLY_ADDS, Scheduled, anchor_of
+from .schedules.base import KNOB, LAUNCH, MULTIPLY_ADDS, WORKLOAD, Scheduled, anchor_of
 from .targets import OURS, STOCK, TargetSpec
 
 _SHORT = {"float32": "f32", "float16": "f16", "float64": "f64"}
@@ -48,6 +49,14 @@ class _Tensor:
     last: int = -1
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaunchNote:
+    """What a plan does not say of a launch: its rule's knobs, and the operator's key where its rule was chosen."""
+
+    knobs: Mapping[str, int]
+    workload: str | None
+
+
 @dataclass(kw_only=True)
 class _Step:
     kernel: int
@@ -56,6 +65,7 @@ class _Step:
     layer: str
     rule: str
     flops: int
+    note: LaunchNote
 
 
 @dataclass(kw_only=True)
@@ -63,6 +73,7 @@ class _Function:
     scheduled: Scheduled
     lowered: LoweredFunction
     flops: int
+    note: LaunchNote
     flops_launch: int = 0
 
 
@@ -90,6 +101,11 @@ class Assembler:
         values, results = self._walk(inputs)
         finals = self._give_outputs(results, values, outputs)
         return self._plan(model_name, inputs, outputs, values, finals, metadata)
+
+    @property
+    def notes(self) -> tuple[LaunchNote, ...]:
+        """One for each launch of the plan, once it is assembled."""
+        return tuple(step.note for step in self._steps)
 
     # --- the graph
 
@@ -152,6 +168,7 @@ class Assembler:
                     layer=name.removeprefix("fused_"),
                     rule=f.scheduled.rule,
                     flops=f.flops if i == f.flops_launch else 0,
+                    note=f.note,
                 )
             )
             for t in used:
@@ -159,14 +176,18 @@ class Assembler:
 
     def _make(self, func: tirx.PrimFunc, name: str) -> _Function:
         flops = count_flops(func)
+        anchor = anchor_of(func) or {}
+        note = LaunchNote(
+            knobs={key.removeprefix(KNOB): int(value) for key, value in anchor.items() if key.startswith(KNOB)},
+            workload=str(anchor[WORKLOAD]) if WORKLOAD in anchor else None,
+        )
         if self.schedules == STOCK:
             scheduled = Scheduled(func=func, rule=STOCK, kernel_name=name)
-            return _Function(scheduled=scheduled, lowered=lower_stock(func, name), flops=flops)
+            return _Function(scheduled=scheduled, lowered=lower_stock(func, name), flops=flops, note=note)
         scheduled = schedule(func, name, self.target)
         lowered = lower(scheduled.func, name, self.target.tvm_target())
-        anchor = anchor_of(func)
-        launch = int(anchor.get(LAUNCH, 0)) if anchor is not None else 0
-        return _Function(scheduled=scheduled, lowered=lowered, flops=flops, flops_launch=launch)
+        launch = int(anchor.get(LAUNCH, 0))
+        return _Function(scheduled=scheduled, lowered=lowered, flops=flops, note=note, flops_launch=launch)
 
     def _kernel(self, kernel: DeviceKernel, base: str) -> int:
         key = (kernel.source, kernel.local_size)

@@ -3,17 +3,31 @@
 import importlib.metadata
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
 
 from . import __version__, container, log
-from .assemble import Assembler
+from .assemble import Assembler, LaunchNote
 from .errors import BundleError, ConfigError
 from .importers import import_onnx
+from .passes.choose_conv2d import Choice
 from .passes.pipeline import lowering
 from .plan import Plan
+from .schedules.facts import Conv2dFacts
 from .targets import DTYPES, OURS, SCHEDULES, check_choice, find_target
+from .tuning import decisions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A plan, a note for each of its launches, and what was chosen for each convolution by its key."""
+
+    plan: Plan
+    notes: tuple[LaunchNote, ...]
+    choices: Mapping[str, Choice]
+    workloads: tuple[Conv2dFacts, ...]
 
 
 def compile_model(
@@ -26,22 +40,58 @@ def compile_model(
     name: str | None = None,
     dump_ir: Path | None = None,
     schedules: str = OURS,
+    tuning: Sequence[Path] = (),
 ) -> Plan:
     """The plan of a model file.
 
     `shapes` gives static shapes to inputs that the model leaves open, `outputs` cuts the model at the named tensors,
     `name` is what the plan calls itself (the file's stem by default), `dump_ir` is a folder for the IR after each
-    phase, `schedules` says whose kernels: ours, or TVM's own to compare with.
+    phase, `schedules` says whose kernels: ours, or TVM's own to compare with; `tuning` are tuning logs beside the
+    shipped one.
     Raises ConfigError for options that make no sense, ImportFailed for the model, ScheduleError for a kernel.
     """
+    return compile_with_notes(
+        path,
+        target=target,
+        dtype=dtype,
+        shapes=shapes,
+        outputs=outputs,
+        name=name,
+        dump_ir=dump_ir,
+        schedules=schedules,
+        tuning=tuning,
+    ).plan
+
+
+def compile_with_notes(
+    path: Path,
+    *,
+    target: str,
+    dtype: str = "float32",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    outputs: Sequence[str] | None = None,
+    name: str | None = None,
+    dump_ir: Path | None = None,
+    schedules: str = OURS,
+    tuning: Sequence[Path] = (),
+) -> Compiled:
+    """As compile_model, with how each launch came about."""
     spec = find_target(target)
     check_choice("dtype", dtype, DTYPES)
     check_choice("schedules", schedules, SCHEDULES)
+    decide = decisions.load(tuning)
     with log.step(f"import {path.name}"):
         static = {k: tuple(v) for k, v in (shapes or {}).items()}
         model = import_onnx(path, shapes=static, outputs=outputs)
+    choices: dict[str, Choice] = {}
+    workloads: dict[str, Conv2dFacts] = {}
+
+    def chosen(facts: Conv2dFacts, choice: Choice) -> None:
+        choices[facts.key], workloads[facts.key] = choice, facts
+
+    passes = lowering(spec, dtype, _dumper(dump_ir), schedules=schedules, decide=decide, chosen=chosen)
     with log.step(f"lower {len(model.inputs)} input(s), {len(model.outputs)} output(s)"), spec.tvm_target():
-        mod = lowering(spec, dtype, _dumper(dump_ir), schedules=schedules)(model.mod)
+        mod = passes(model.mod)
     metadata = {
         "malisdk": __version__,
         "tvm": importlib.metadata.version("apache-tvm"),
@@ -50,10 +100,12 @@ def compile_model(
         "opset": str(model.opset),
         "dtype": dtype,
     }
+    assembler = Assembler(mod=mod, target=spec, dtype=dtype, schedules=schedules)
     with log.step("schedule and print kernels"):
-        return Assembler(mod=mod, target=spec, dtype=dtype, schedules=schedules).assemble(
+        plan = assembler.assemble(
             model_name=name or model_name(path), inputs=model.inputs, outputs=model.outputs, metadata=metadata
         )
+    return Compiled(plan=plan, notes=assembler.notes, choices=choices, workloads=tuple(workloads.values()))
 
 
 def build_model(
@@ -67,6 +119,7 @@ def build_model(
     name: str | None = None,
     dump_ir: Path | None = None,
     schedules: str = OURS,
+    tuning: Sequence[Path] = (),
 ) -> Path:
     """Compile `model` and write `out` (default: <model>.mali in the current folder); returns the path written.
 
@@ -85,6 +138,7 @@ def build_model(
         name=name,
         dump_ir=dump_ir,
         schedules=schedules,
+        tuning=tuning,
     )
     try:
         container.write(path, plan)

@@ -18,6 +18,14 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, default_target: str 
     parser.add_argument("--dtype", choices=DTYPES, default="float32", help="what tensors are stored in")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME:DIMS", help=OPTION_HELP)
     parser.add_argument("--cut", action="append", metavar="TENSOR", help="make this tensor an output (repeatable)")
+    parser.add_argument(
+        "--tuning-log",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.jsonl",
+        help="decisions of `tune`, beside those that come with this package (repeatable)",
+    )
     parser.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each phase into DIR")
 
 
@@ -44,6 +52,7 @@ def main(args: argparse.Namespace) -> int:
         name=args.name,
         dump_ir=args.dump_ir,
         schedules=args.schedules,
+        tuning=args.tuning_log,
     )
     print(f"{path} {path.stat().st_size}")
     return 0

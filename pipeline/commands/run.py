@@ -53,6 +53,7 @@ def main(args: argparse.Namespace) -> int:
                 Path(folder) / "model.mali",
                 outputs=args.cut,
                 dump_ir=args.dump_ir,
+                tuning=args.tuning_log,
             )
         results = (
             _run_on_rusticl(path, inputs) if args.device == "rusticl" else run_file(path, inputs, device=args.device)

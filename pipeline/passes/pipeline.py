@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 
 from ..targets import OURS, TargetSpec
-from .choose_conv2d import Decide
+from .choose_conv2d import Chosen, Decide
 from .fold_constants import FoldConstants
 from .mark_anchors import MarkAnchors
 from .nchw4c import ToNCHW4c
@@ -20,8 +20,10 @@ def lowering(
     *,
     schedules: str = OURS,
     decide: Decide | None = None,
+    chosen: Chosen | None = None,
 ) -> tvm.transform.Pass:
-    """The list of passes; `dump` gets the module after each phase, `decide` may name rule and knobs of convolutions.
+    """The list of passes; `dump` gets the module after each phase, `decide` may name rule and knobs of convolutions,
+    `chosen` is told them.
 
     With the stock `schedules` the layout stays NCHW and no rule of ours is chosen.
     """
@@ -48,7 +50,7 @@ def lowering(
             *phase("imported"),
             SetPrecision(dtype),
             # NCHW -> NCHW4c, a rule for each convolution, weights packed
-            *([ToNCHW4c(decide)] if ours else []),
+            *([ToNCHW4c(decide, chosen)] if ours else []),
             t.CanonicalizeBindings(),
             # a tuple that nobody reads any more would keep its fields from being fused
             t.DeadCodeElimination(["main"]),

@@ -22,7 +22,7 @@ LAYERS = (
     ("importers", "passes", "schedules", "model_folder", "golden", "sysroot"),
     ("codegen", "plan", "planfb", "container"),
     ("oracle",),
-    ("assemble", "compile", "bundle", "devices"),
+    ("assemble", "compile", "bundle", "devices", "tuning"),
     ("bench",),
     ("commands", "__main__"),
 )
