@@ -108,6 +108,23 @@ def compile_with_notes(
     return Compiled(plan=plan, notes=assembler.notes, choices=choices, workloads=tuple(workloads.values()))
 
 
+def convolutions(
+    path: Path, *, target: str, dtype: str, shapes: Mapping[str, Sequence[int]], outputs: Sequence[str] | None = None
+) -> list[Conv2dFacts]:
+    """The different convolutions of a model for which a rule of ours is chosen; raises what compile_model raises."""
+    spec = find_target(target)
+    check_choice("dtype", dtype, DTYPES)
+    model = import_onnx(path, shapes={k: tuple(v) for k, v in shapes.items()}, outputs=outputs)
+    found: dict[str, Conv2dFacts] = {}
+
+    def chosen(facts: Conv2dFacts, _choice: Choice) -> None:
+        found[facts.key] = facts
+
+    with spec.tvm_target():
+        lowering(spec, dtype, chosen=chosen)(model.mod)
+    return list(found.values())
+
+
 def build_model(
     model: str | Path,
     target: str = "host",

@@ -10,12 +10,13 @@ from .. import log
 class Progress:
     """Use it in a `with` block. Where stderr is no terminal, it prints one line at the end: how many, how fast."""
 
-    def __init__(self, title: str, total: int) -> None:
+    def __init__(self, title: str, total: int, *, unit: str = "kernels") -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
         self._title = title
+        self._unit = unit
         self._bar = Bar(
             *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
             *(TimeElapsedColumn(), TimeRemainingColumn()),
@@ -39,6 +40,6 @@ class Progress:
         task = self._bar.tasks[0]
         if task.completed and task.elapsed:
             log.info(
-                f"{self._title}: {task.completed:.0f} kernels in {task.elapsed:.1f} s, "
+                f"{self._title}: {task.completed:.0f} {self._unit} in {task.elapsed:.1f} s, "
                 f"{task.completed / task.elapsed:.2f} a second"
             )

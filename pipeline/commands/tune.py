@@ -1,0 +1,79 @@
+"""Search rules and knobs for the convolutions of models, predicted by the oracle; stop and go on at any time."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..shapes import OPTION_HELP, parse_shapes
+from ..targets import DTYPES, TARGETS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..schedules.facts import Conv2dFacts
+    from ..tuning.log import Record
+
+SUMMARY = "search rules and knobs for a model's convolutions"
+_LOG = Path("build", "tuning", "mali_t860.jsonl")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "models", nargs="+", metavar="MODEL", help="ONNX file, folder of `models build`, or a name out of `models list`"
+    )
+    parser.add_argument("--target", choices=tuple(TARGETS), default="rk3399", help="platform (rk3399)")
+    parser.add_argument(
+        "--dtype", choices=DTYPES, action="append", help="what tensors are stored in; repeatable (float32)"
+    )
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME:DIMS", help=OPTION_HELP)
+    parser.add_argument("--cut", action="append", metavar="TENSOR", help="make this tensor an output (repeatable)")
+    parser.add_argument("--log", type=Path, default=_LOG, metavar="FILE.jsonl", help=f"is appended to ({_LOG})")
+    parser.add_argument("--best", type=Path, metavar="FILE.jsonl", help="then write the best of each workload here")
+    parser.add_argument("--processes", type=int, default=2, metavar="N", help="compilers at once (2)")
+
+
+def main(args: argparse.Namespace) -> int:
+    from .. import files, log
+    from ..bench.models import find_model
+    from ..compile import convolutions
+    from ..errors import ConfigError
+    from ..oracle.progress import Progress
+    from ..targets import find_target
+    from ..tuning import log as tuning_log
+    from ..tuning.search import open_tasks, search
+
+    if args.processes < 1:
+        raise ConfigError(f"--processes: not a number of compilers, got {args.processes}; expected 1 or more")
+    shapes = parse_shapes(args.shape)
+    workloads = []
+    for text in args.models:
+        model = find_model(text)
+        for dtype in args.dtype or ["float32"]:
+            with log.step(f"read {model.name}, {dtype}"):
+                workloads += convolutions(model.onnx, target=args.target, dtype=dtype, shapes=shapes, outputs=args.cut)
+    tasks = open_tasks(workloads, args.log)
+    different = len({w.key for w in workloads})
+    print(f"{different} workloads, {different - len(tasks)} of them finished in {args.log}")
+    with Progress("tune", len(tasks), unit="workloads") as progress:
+
+        def report(facts: "Conv2dFacts", records: "Sequence[Record]") -> None:
+            progress.advance()
+            print(_line(facts, records), flush=True)
+
+        search(tasks, args.log, find_target(args.target), processes=args.processes, report=report)
+    if args.best is not None:
+        best = tuning_log.best(tuning_log.read(args.log))
+        files.write_text(args.best, "".join(record.line() for record in best))
+        print(f"{args.best} {len(best)}")
+    return 0
+
+
+def _line(facts: "Conv2dFacts", records: "Sequence[Record]") -> str:
+    timed = [r for r in records if r.time_us is not None]
+    if not timed:
+        return f"{facts.key}: none of {len(records)} candidates works: {records[0].failure}"
+    first = min(timed, key=lambda r: r.time_us or 0.0)
+    knobs = " ".join(f"{k}={v}" for k, v in first.knobs.items())
+    default = records[0].time_us
+    before = f", the default {default:.0f}" if default is not None else ""
+    return f"{facts.key}: {first.rule} {knobs}, {first.time_us:.0f} us {first.how} (best of {len(records)}{before})"
