@@ -10,7 +10,7 @@ from ..errors import ScheduleError
 from .clc import SCALAR_BYTES, read_kernel
 from .cost import KernelCost
 from .loops import executed
-from .traffic import LINE_BYTES, fetched_lines, footprint
+from .traffic import fetched_lines, footprint
 from .walk import Region, walk
 
 # A T860 core holds 256 threads of 4 registers, 128 of 8, 64 of 16.
@@ -45,10 +45,11 @@ class Features:
 
     items, groups, group: work-items and work-groups in all, work-items of a group. threads: work-items that a core
     holds at once. alu, load_store, mesa_mads: bundles by Mesa's count, and the vec4 multiply-adds in them. mads:
-    multiply-adds of the text in bundles of 128 bits, as Arm's compiler makes them (a half8 is one, Mesa makes two of
-    it). accesses: loads and stores of the text. lines, far_lines: cache lines that a work-item brings into the first
-    and into the second cache (its share of its group's). bytes: of all buffers, once. spilled: spills and fills in the
-    code. sure: 1 if all loops' rounds are known, else 0.
+    multiply-adds of the text in vectors of 128 bits, as Arm's compiler makes them (a half8 is one, Mesa makes two of
+    it); part_mads: those of fewer bits; operations: other float operations, likewise. accesses: loads and stores of
+    the text, of 128 bits at most. lines, far_lines: cache lines that a work-item brings into the first and into the
+    second cache (its share of its group's). bytes: of all buffers, once. spilled: spills and fills in the code. sure: 1
+    if all loops' rounds are known, else 0.
     """
 
     items: float
@@ -60,6 +61,8 @@ class Features:
     load_store: float
     mesa_mads: float
     mads: float
+    part_mads: float
+    operations: float
     accesses: float
     lines: float
     far_lines: float
@@ -90,7 +93,9 @@ def features_of(launched: Launched) -> Features:
         alu=counts.alu,
         load_store=counts.load_store,
         mesa_mads=counts.vec4_mads,
-        mads=_mads(root),
+        mads=_mads(root, whole=True),
+        part_mads=_mads(root, whole=False),
+        operations=_operations(root),
         accesses=_accesses(root),
         lines=fetched_lines(touched, fits=_FIRST_LEVEL_LINES) / group,
         far_lines=fetched_lines(touched, fits=_SECOND_LEVEL_LINES) / group,
@@ -106,21 +111,24 @@ def columns(features: Sequence[Features]) -> dict[str, np.ndarray]:
     return {f.name: np.array([getattr(x, f.name) for x in features], dtype=np.float64) for f in fields(Features)}
 
 
-def _mads(region: Region) -> float:
-    """Bundles of 128 bits: a float8 takes two, a half8 one, and a scalar one."""
+def _mads(region: Region, *, whole: bool) -> float:
+    """Multiply-adds of 128 bits and more, in vectors of 128 bits, or the number of those with fewer."""
+    own = 0.0
+    for (scalar, lanes), count in region.mads.items():
+        vectors = lanes * SCALAR_BYTES.get(scalar, 4) / _ACCESS_BYTES
+        if (vectors >= 1.0) == whole:
+            own += count * (vectors if whole else 1.0)
+    return region.trips * (own + sum(_mads(loop, whole=whole) for loop in region.loops))
+
+
+def _operations(region: Region) -> float:
     own = sum(
         count * max(1.0, lanes * SCALAR_BYTES.get(scalar, 4) / _ACCESS_BYTES)
-        for (scalar, lanes), count in region.mads.items()
+        for (scalar, lanes), count in region.operations.items()
     )
-    return region.trips * (own + sum(_mads(loop) for loop in region.loops))
+    return region.trips * (own + sum(map(_operations, region.loops)))
 
 
 def _accesses(region: Region) -> float:
-    """Loads and stores, each of 128 bits at most."""
     own = sum(a.weight * max(1.0, a.size_bytes / _ACCESS_BYTES) for a in region.accesses)
-    return region.trips * (own + sum(_accesses(loop) for loop in region.loops))
-
-
-def line_bytes(c: dict[str, np.ndarray]) -> np.ndarray:
-    """Bytes that all work-items of a launch bring into the second cache."""
-    return c["far_lines"] * c["items"] * LINE_BYTES
+    return region.trips * (own + sum(map(_accesses, region.loops)))

@@ -32,9 +32,10 @@ class Footprint:
     inner: tuple["Footprint", ...]
 
 
-def footprint(root: Region, group: int) -> Footprint:
-    """The footprints of a walk whose first `group` sampled work-items are one work-group."""
-    return _footprint(root, group, root.trips, depth=0)
+def footprint(root: Region, group: int, *, stores: bool | None = None) -> Footprint:
+    """The footprints of a walk whose first `group` sampled work-items are one work-group, of all accesses, or only of
+    stores (True) or loads (False)."""
+    return _footprint(root, group, root.trips, stores, depth=0)
 
 
 def fetched_lines(f: Footprint, *, fits: float) -> float:
@@ -49,13 +50,13 @@ def _fetched_a_round(f: Footprint, fits: float) -> float:
     return max(f.lines, f.own_lines + inner)
 
 
-def _footprint(region: Region, group: int, rounds: float, *, depth: int) -> Footprint:
-    everything = _below(region, depth, ())
+def _footprint(region: Region, group: int, rounds: float, stores: bool | None, *, depth: int) -> Footprint:
+    everything = [found for found in _below(region, depth, ()) if stores in (None, found[0].is_store)]
     return Footprint(
         lines=_lines(everything, group),
-        own_lines=_lines([(a, ()) for a in region.accesses], group),
+        own_lines=_lines([found for found in everything if not found[1]], group),
         rounds=rounds,
-        inner=tuple(_footprint(loop, group, rounds * loop.trips, depth=depth + 1) for loop in region.loops),
+        inner=tuple(_footprint(loop, group, rounds * loop.trips, stores, depth=depth + 1) for loop in region.loops),
     )
 
 
