@@ -11,6 +11,7 @@ from ..schedules.mali.conv2d_1x1 import Conv2d1x1
 from ..schedules.mali.conv2d_direct import Conv2dDirect
 from ..schedules.mali.conv2d_winograd import Conv2dWinograd, scratch_dtype
 from ..schedules.mali.depthwise_conv2d import DepthwiseConv2d
+from ..schedules.mali.grouped_conv2d import GroupedConv2d
 
 # Cycles of a T860 core for a vector of four: a mad of the direct and of winograd's product kernel (ALU bundles by Mesa
 # 25.0.7, two pipes share them), and a load or store, of which the transforms are made.
@@ -20,7 +21,9 @@ _BYTES_PER_US = 7300  # of main memory, measured from OpenCL with float4 (RK3399
 _LAUNCH_US = 20  # a kernel too small to fill the GPU, enqueued behind others
 
 
-CONV2D_RULES: dict[str, Any] = {r.name: r for r in (Conv2d1x1, Conv2dDirect, Conv2dWinograd, DepthwiseConv2d)}
+CONV2D_RULES: dict[str, Any] = {
+    r.name: r for r in (Conv2d1x1, Conv2dDirect, Conv2dWinograd, DepthwiseConv2d, GroupedConv2d)
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +52,12 @@ Decide = Callable[[Conv2dFacts], Choice | None]
 Chosen = Callable[[Conv2dFacts, Choice], None]
 
 
-def packed_constants(rule: str, tile: Any, weight: "np.ndarray[Any, Any]") -> list["np.ndarray[Any, Any]"]:
+def packed_constants(
+    rule: str, tile: Any, weight: "np.ndarray[Any, Any]", *, groups: int = 1
+) -> list["np.ndarray[Any, Any]"]:
     """What the rule's `compute` takes behind the data; `weight` is OIHW."""
+    if rule == GroupedConv2d.name:
+        return [GroupedConv2d.pack_groups(weight, groups)]
     if rule == Conv2dWinograd.name:
         return [Conv2dWinograd.pack_weight(weight, tile.size), *Conv2dWinograd.tables(tile.size)]
     return [CONV2D_RULES[rule].pack_weight(weight)]
@@ -64,7 +71,7 @@ def choose(facts: Conv2dFacts, decide: Decide | None = None) -> Choice | None:
     if facts.is_depthwise:
         return Choice(rule=DepthwiseConv2d.name)
     if facts.groups != 1:
-        return None
+        return Choice(rule=GroupedConv2d.name) if GroupedConv2d.accepts(facts) else None
     if facts.is_pointwise:
         return Choice(rule=Conv2d1x1.name)
     direct = Choice(rule=Conv2dDirect.name)

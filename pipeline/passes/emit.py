@@ -10,6 +10,8 @@ from tvm.s_tir import Schedule
 
 from ..schedules.base import WORKLOAD, anchor_name
 
+_INJECTIVE = 2  # TVM's OpPatternKind
+
 
 def emit_anchored(
     bb: relax.BlockBuilder, compute: Callable[..., te.Tensor], arguments: Sequence[Any], *, name: str, workload: str
@@ -22,3 +24,11 @@ def emit_anchored(
         sch.annotate(sch.get_sblock(anchor), WORKLOAD, workload)
         func = sch.mod["main"].without_attr("global_symbol")
     return bb.emit(relax.call_tir(bb.add_func(func, name), inputs, output))
+
+
+def emit_apart(
+    bb: relax.BlockBuilder, compute: Callable[..., te.Tensor], arguments: Sequence[Any], *, name: str
+) -> Any:
+    """emit_te of what the fuser must not put behind another kernel's sums, though each element has its own source."""
+    func, inputs, output = gen_call_tir_inputs(compute, *arguments)[:3]
+    return bb.emit(relax.call_tir(bb.add_func(func.with_attr("op_pattern", _INJECTIVE), name), inputs, output))

@@ -14,10 +14,11 @@ import tvm
 from tvm import relax, te, tirx
 
 from ..schedules.facts import Conv2dFacts, blocks_of
+from ..schedules.mali.conv2d_transpose import Conv2dTranspose, Conv2dTransposeFacts
 from ..schedules.mali.dense import Dense, DenseFacts
 from ..schedules.mali.softmax import Softmax, SoftmaxFacts
 from .choose_conv2d import CONV2D_RULES, Chosen, Decide, choose, packed_constants
-from .emit import emit_anchored
+from .emit import emit_anchored, emit_apart
 from .rewrite import Rewriter, constant, operator_name, static_shape
 
 LANES = 4
@@ -80,6 +81,7 @@ class _Blocking(Rewriter):
         self._packed: dict[Any, _Blocked] = {}
         self._convs: dict[str, Callable[[Any], _Blocked | None]] = {
             "nn.conv2d": self._conv2d,
+            "nn.conv2d_transpose": self._conv2d_transpose,
             "mean": self._mean,
             "nn.adaptive_avg_pool2d": self._global_pool,
             "concat": self._concat,
@@ -177,7 +179,7 @@ class _Blocking(Rewriter):
         rule, tile = CONV2D_RULES[choice.rule], choice.tile(facts)
         if self._chosen is not None:
             self._chosen(facts, choice)
-        constants = [relax.const(a) for a in packed_constants(choice.rule, tile, weight)]
+        constants = [relax.const(a) for a in packed_constants(choice.rule, tile, weight, groups=facts.groups)]
         expr = emit_anchored(
             self.bb,
             lambda *tensors: rule.compute(facts, tile, *tensors),
@@ -185,6 +187,42 @@ class _Blocking(Rewriter):
             name=rule.name,
             workload=facts.key,
         )
+        return _Blocked(expr=expr, channels=facts.out_channels)
+
+    def _conv2d_transpose(self, call: Any) -> _Blocked | None:
+        a = call.attrs
+        weight = constant(self.map(call.args[1]))
+        layouts = (str(a.data_layout), str(a.kernel_layout))
+        if weight is None or layouts != ("NCHW", "IOHW") or any(int(d) != 1 for d in a.dilation):
+            return None
+        shape = self._blocked[call.args[0]].shape if call.args[0] in self._blocked else static_shape(call.args[0])
+        pad = [int(p) for p in a.padding]
+        facts = Conv2dTransposeFacts(
+            batch=shape[0],
+            in_channels=shape[1],
+            in_height=shape[2],
+            in_width=shape[3],
+            out_channels=weight.shape[1] * int(a.groups),
+            kernel=(weight.shape[2], weight.shape[3]),
+            stride=(int(a.strides[0]), int(a.strides[1])),
+            pad=(pad[0], pad[1], pad[2], pad[3]),
+            output_padding=(int(a.output_padding[0]), int(a.output_padding[1])),
+            groups=int(a.groups),
+            dtype=str(weight.dtype),
+        )
+        rule = Conv2dTranspose
+        data = self._as_blocked(call.args[0]) if rule.accepts(facts) else None
+        if data is None:
+            return None
+        tile = rule.config(facts)
+        packed = relax.const(rule.pack_weight(facts, weight))
+        expr = self.bb.emit_te(
+            lambda d, w: rule.compute(facts, tile, d, w), data.expr, packed, primfunc_name_hint=rule.name
+        )
+        if static_shape(expr)[2:4] != (facts.out_height, facts.out_width):
+            expr = emit_apart(
+                self.bb, lambda x: _crop(x, facts.out_height, facts.out_width), [expr], name="crop_nchw4c"
+            )
         return _Blocked(expr=expr, channels=facts.out_channels)
 
     def _pool(self, call: Any) -> _Blocked | None:
@@ -310,6 +348,11 @@ def _pack(x: te.Tensor) -> te.Tensor:
         return tirx.Select(o * LANES + v < c, pixel, tirx.const(0, x.dtype))
 
     return te.compute((n, blocks_of(c), h, w, LANES), value, name="pack_nchw4c")
+
+
+def _crop(x: te.Tensor, height: int, width: int) -> te.Tensor:
+    n, c, _, _, v = (int(d) for d in x.shape)
+    return te.compute((n, c, height, width, v), lambda *i: x[i], name="crop_nchw4c")
 
 
 def _unpack(x: te.Tensor, channels: int) -> te.Tensor:

@@ -10,9 +10,11 @@ from malisdk_pipeline.schedules.facts import Conv2dFacts
 from malisdk_pipeline.schedules.mali import RULES
 from malisdk_pipeline.schedules.mali.conv2d_1x1 import Conv2d1x1
 from malisdk_pipeline.schedules.mali.conv2d_direct import Conv2dDirect
+from malisdk_pipeline.schedules.mali.conv2d_transpose import Conv2dTranspose, Conv2dTransposeFacts
 from malisdk_pipeline.schedules.mali.conv2d_winograd import Conv2dWinograd
 from malisdk_pipeline.schedules.mali.dense import Dense, DenseFacts
 from malisdk_pipeline.schedules.mali.depthwise_conv2d import DepthwiseConv2d
+from malisdk_pipeline.schedules.mali.grouped_conv2d import GroupedConv2d
 from malisdk_pipeline.schedules.mali.softmax import Softmax, SoftmaxFacts
 from malisdk_pipeline.targets import TARGETS, find_target
 from onnx import TensorProto, helper
@@ -30,6 +32,14 @@ DEPTHWISE = Conv2dFacts(
     batch=1, in_channels=8, in_height=6, in_width=8, out_channels=8, kernel=(3, 3), stride=(1, 1), pad=(1, 1, 1, 1),
     dilation=(1, 1), groups=8, dtype="float32",
 )  # fmt: skip
+GROUPED = Conv2dFacts(
+    batch=1, in_channels=8, in_height=6, in_width=8, out_channels=8, kernel=(3, 3), stride=(1, 1), pad=(1, 1, 1, 1),
+    dilation=(1, 1), groups=2, dtype="float32",
+)  # fmt: skip
+TRANSPOSED = Conv2dTransposeFacts(
+    batch=1, in_channels=8, in_height=6, in_width=8, out_channels=8, kernel=(4, 4), stride=(2, 2), pad=(1, 1, 1, 1),
+    output_padding=(0, 0), groups=1, dtype="float32",
+)  # fmt: skip
 
 
 def _function(name: str):
@@ -45,6 +55,12 @@ def _function(name: str):
         shapes = {"weight": (36, 2, 2, 4, 4), "row_table": (6, 4), "output_table": (4, 6)}
         inputs = [data, *(te.placeholder(shape, name=name) for name, shape in shapes.items())]
         out = Conv2dWinograd.compute(FACTS, Conv2dWinograd.config(FACTS, 4), *inputs)
+    elif name == "conv2d_transpose":
+        inputs = [data, te.placeholder((4, 2, 2, 2, 2, 4, 4), name="weight")]
+        out = Conv2dTranspose.compute(TRANSPOSED, Conv2dTranspose.config(TRANSPOSED), *inputs)
+    elif name == "grouped_conv2d":
+        inputs = [data, te.placeholder((2, 1, 3, 3, 4, 4), name="weight")]
+        out = GroupedConv2d.compute(GROUPED, GroupedConv2d.config(GROUPED), *inputs)
     elif name == "depthwise_conv2d":
         inputs = [data, te.placeholder((2, 3, 3, 4), name="weight")]
         out = DepthwiseConv2d.compute(DEPTHWISE, DepthwiseConv2d.config(DEPTHWISE), *inputs)

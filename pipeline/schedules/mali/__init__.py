@@ -3,17 +3,21 @@
 from ..base import Rule
 from .conv2d_1x1 import Conv2d1x1
 from .conv2d_direct import Conv2dDirect
+from .conv2d_transpose import Conv2dTranspose
 from .conv2d_winograd import Conv2dWinograd
 from .dense import Dense
 from .depthwise_conv2d import DepthwiseConv2d
 from .generic import Generic
+from .grouped_conv2d import GroupedConv2d
 from .softmax import Softmax
 
 RULES: tuple[Rule, ...] = (
     Conv2d1x1(),
     Conv2dDirect(),
+    Conv2dTranspose(),
     Conv2dWinograd(),
     DepthwiseConv2d(),
+    GroupedConv2d(),
     Dense(),
     Softmax(),
     Generic(),
