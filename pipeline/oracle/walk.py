@@ -18,7 +18,10 @@ from .operands import FUNCTIONS, INTEGERS, Other, Pointer, compute, is_integer, 
 # Work-groups that stand for all. At the edges of an image guards skip work, so a few in the middle would not do.
 _GROUPS = 16
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_ITEMS = "get_local_id", "get_group_id", "get_global_id", "get_local_size", "get_num_groups", "get_global_size"
+_ITEMS = (
+    *("get_local_id", "get_group_id", "get_global_id", "get_local_size", "get_num_groups", "get_global_size"),
+    "get_global_offset",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,6 +340,9 @@ class _Walker:
             return np.int64(self._sizes[function][axis])
         if function == "get_num_groups":
             return np.int64(self._counts[axis])
+        if function == "get_global_offset":
+            # the runtime sets none; kernels write it for a zero that the compiler does not know
+            return np.zeros_like(self._groups[axis])[None, :]
         if function == "get_local_id":
             return self._locals[axis][None, :]
         if function == "get_group_id":
