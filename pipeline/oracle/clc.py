@@ -60,6 +60,12 @@ class Type:
         return Type(scalar=self.scalar, lanes=self.lanes)
 
 
+def size_of(name: str) -> int | None:
+    """The bytes of a type such as float4; None if there is none of that name."""
+    match = _TYPE.match(name)
+    return None if match is None else Type(scalar=match[1], lanes=int(match[2] or 1)).size_bytes
+
+
 @dataclass(frozen=True, kw_only=True)
 class Expression:
     """`kind`: number, name, call, index, member, cast, unary, binary, choice, list; `text`: its literal or operator."""

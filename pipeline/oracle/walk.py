@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ScheduleError
-from .clc import Assign, Declare, Expression, For, If, KernelText, Statement, Type, While
+from .clc import Assign, Declare, Expression, For, If, KernelText, Statement, Type, While, size_of
 from .operands import FUNCTIONS, INTEGERS, Other, Pointer, compute, is_integer, other
 
 # Work-groups that stand for all. At the edges of an image guards skip work, so a few in the middle would not do.
@@ -307,6 +307,8 @@ class _Walker:
     def _on_call(self, e: Expression) -> Any:
         if e.text in _ITEMS and e.parts[0].kind == "number":
             return self._item(e.text, int(e.parts[0].text))
+        if e.text == "sizeof" and e.parts[0].kind == "name" and (size := size_of(e.parts[0].text)):
+            return np.int64(size)
         if e.text.startswith(("vload", "vstore")):
             return self._vector_access(e)
         values = [self._value(part) for part in e.parts]
