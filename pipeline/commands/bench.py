@@ -22,12 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    import importlib.util
     import io
     import json
 
     from rich.console import Console
 
-    from .. import files
+    from .. import files, log
     from ..bench.models import find_model
     from ..bench.network import NETWORKS, predict_network
     from ..bench.plots import write_plots
@@ -36,6 +37,10 @@ def main(args: argparse.Namespace) -> int:
 
     if args.processes < 1:
         raise ConfigError(f"--processes: not a number of compilers, got {args.processes}; expected 1 or more")
+    plots = args.out is not None and not args.no_plots
+    if plots and importlib.util.find_spec("matplotlib") is None:
+        log.warning("matplotlib: not installed, so there will be no plots; pip install 'malisdk-pipeline[bench]'")
+        plots = False
     networks = [
         predict_network(
             find_model(text), target=args.target, dtype=dtype, tuning=args.tuning_log, processes=args.processes
@@ -58,7 +63,7 @@ def main(args: argparse.Namespace) -> int:
         for table in [*details, *tables]:
             text.print(table)
         (folder / "bench.txt").write_text(text.export_text() + "".join(f"{line}\n" for line in doubts(networks)))
-        if not args.no_plots:
+        if plots:
             write_plots(networks, folder)
     print(args.out)
     return 0

@@ -21,6 +21,9 @@ GOALS = {
     "smoke": "build the SDK and run its smoke test again",
     "native": "build only the C++ library and command",
     "host-wheel": "build the Python wheel for this machine",
+    "tune": "search rules and knobs for the model's layers; may be stopped, goes on where it was",
+    "bench": "predict the benchmark networks on the board, beside published times",
+    "bench-gpu": "compare our kernels with plain TVM's on this machine's OpenCL",
     "models": "list the models that `model=` knows by name",
 }
 _SSH_DEVICE = re.compile(r"ssh://(?:[^@/\s:]+@)?[^@/\s:]+(?::\d{1,5})?")

@@ -6,6 +6,7 @@ from typing import Any
 
 from .native import Native
 from .options import Options
+from .tuning import LOG
 
 EXAMPLES = {
     "c": "native/examples/c/*.c",
@@ -54,7 +55,11 @@ def build_cases(env: Any, options: Options, model: Model) -> Any:
 def compile_model(env: Any, options: Options, model: Model) -> Any:
     flags = ["--target", options.target, "--dtype", options.dtype, "--name", options.model, *_shape_flags(options)]
     out = f"build/{options.target}/{options.model}.mali"
-    return env.Pipeline(out, model.onnx, ARGUMENTS=["compile", "$SOURCE", *flags])[0]
+    tuned = [env.File(str(LOG))] if LOG.is_file() else []
+    flags += [word for log in tuned for word in ("--tuning-log", str(log))]
+    mali = env.Pipeline(out, model.onnx, ARGUMENTS=["compile", "$SOURCE", *flags])
+    env.Depends(mali, tuned)
+    return mali[0]
 
 
 def _shape_flags(options: Options) -> list[str]:

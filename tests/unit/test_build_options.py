@@ -121,7 +121,11 @@ def test_board_binaries_cannot_run_on_this_machine():
             "dtype: unknown value, got float61; expected float16 or float32",
             "did you mean float16?",
         ),
-        (["skd"], "unknown target, got skd; expected host-wheel, models, native, sdk or smoke", "did you mean sdk?"),
+        (
+            ["skd"],
+            "unknown target, got skd; expected bench, bench-gpu, host-wheel, models, native, sdk, smoke or tune",
+            "did you mean sdk?",
+        ),
         (["sdk", "modle=x"], "unknown option, got modle; ", "did you mean model?"),
         (["sdk", "model=squeezenet11"], "model: unknown name, got squeezenet11; ", "did you mean squeezenet1_1?"),
     ],
