@@ -30,20 +30,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log", type=Path, default=_LOG, metavar="FILE.jsonl", help=f"is appended to ({_LOG})")
     parser.add_argument("--best", type=Path, metavar="FILE.jsonl", help="then write the best of each workload here")
     parser.add_argument("--processes", type=int, default=2, metavar="N", help="compilers at once (2)")
+    parser.add_argument("--device", metavar="DEVICE", help="then measure there: ssh://user@host, host, emulator, ...")
+    parser.add_argument("--sdk", type=Path, metavar="ARCHIVE", help="with --device: any SDK for it, for its runtime")
+    parser.add_argument("--top", type=int, default=3, metavar="N", help="with --device: candidates a workload (3)")
 
 
 def main(args: argparse.Namespace) -> int:
     from .. import files, log
     from ..bench.models import find_model
     from ..compile import convolutions
+    from ..devices import parse_device
+    from ..devices.sdk_archive import read_sdk_archive
     from ..errors import ConfigError
     from ..oracle.progress import Progress
+    from ..passes.choose_conv2d import Choice
     from ..targets import find_target
     from ..tuning import log as tuning_log
+    from ..tuning.measure import best_predicted, unpacked
     from ..tuning.search import open_tasks, search
 
     if args.processes < 1:
         raise ConfigError(f"--processes: not a number of compilers, got {args.processes}; expected 1 or more")
+    if args.top < 1:
+        raise ConfigError(f"--top: not a number of candidates, got {args.top}; expected 1 or more")
+    if (args.device is None) != (args.sdk is None):
+        raise ConfigError("--device and --sdk: one without the other; expected both", hint="scons sdk makes an SDK")
+    device = None if args.device is None else parse_device(args.device)
+    archive = None if args.sdk is None else read_sdk_archive(args.sdk)
     shapes = parse_shapes(args.shape)
     workloads = []
     for text in args.models:
@@ -61,6 +74,15 @@ def main(args: argparse.Namespace) -> int:
             print(_line(facts, records), flush=True)
 
         search(tasks, args.log, find_target(args.target), processes=args.processes, report=report)
+    if device is not None and archive is not None:
+        candidates = best_predicted(tuning_log.read(args.log), workloads, args.top)
+        with Progress("measure", len(candidates), unit="candidates") as progress, unpacked(device, archive) as bench:
+            for c in candidates:
+                choice = Choice(rule=c.rule, knobs=c.knobs)
+                record = bench.time(c.workload, choice, find_target(args.target))
+                tuning_log.append(args.log, [record])
+                progress.advance()
+                print(_line(c.workload, [record]), flush=True)
     if args.best is not None:
         best = tuning_log.best(tuning_log.read(args.log))
         files.write_text(args.best, "".join(record.line() for record in best))

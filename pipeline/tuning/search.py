@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import ScheduleError
 from ..oracle import DEFAULT_GPU, Outcome, find_gpu, measure
-from ..oracle.model import MODEL
+from ..oracle.model import load_model
 from ..oracle.plan_times import launch_times
 from ..passes.choose_conv2d import Choice
 from ..plan import Plan
@@ -34,7 +34,7 @@ class Task:
 def open_tasks(workloads: Sequence[Conv2dFacts], path: Path) -> list[Task]:
     """Candidates without a prediction of this cost model in the log. Raises what log.read raises."""
     records = log.read(path) if path.is_file() else []
-    done = {r.candidate for r in records if r.how == log.PREDICTED and r.by == MODEL}
+    done = {r.candidate for r in records if r.how == log.PREDICTED and r.by == load_model().label}
     tasks = []
     for facts in {f.key: f for f in workloads}.values():
         left = tuple(c for c in space(facts) if _record(facts, c, None).candidate not in done)
@@ -99,6 +99,6 @@ def _record(facts: Conv2dFacts, choice: Choice, time_us: float | None, *, failur
         knobs=dict(choice.knobs or {}),
         time_us=None if time_us is None else round(time_us, 2),
         how=log.PREDICTED,
-        by=MODEL,
+        by=load_model().label,
         failure=failure,
     )
