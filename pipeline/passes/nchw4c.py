@@ -14,6 +14,7 @@ import tvm
 from tvm import relax, te, tirx
 
 from ..schedules.facts import Conv2dFacts, blocks_of
+from ..schedules.mali.batch_matmul import BatchMatmul, MatmulFacts
 from ..schedules.mali.conv2d_transpose import Conv2dTranspose, Conv2dTransposeFacts
 from ..schedules.mali.dense import Dense, DenseFacts
 from ..schedules.mali.softmax import Softmax, SoftmaxFacts
@@ -308,16 +309,47 @@ class _Blocking(Rewriter):
         return result if len(shape) == 2 else relax.op.reshape(result, shape)
 
     def _matmul(self, call: Any) -> Any | None:
-        weight = constant(self.map(call.args[1]))
-        shape = static_shape(call.args[0]) if not isinstance(call.args[0], relax.Call) else ()
-        if weight is None or weight.ndim != 2 or len(shape) != 2:
+        if any(isinstance(a, relax.Call) for a in call.args):
             return None
-        facts = DenseFacts(rows=shape[0], reduced=shape[1], columns=weight.shape[1], dtype=str(call.ty.dtype))
-        if not Dense.accepts(facts):
+        left, right, out = static_shape(call.args[0]), static_shape(call.args[1]), static_shape(call)
+        dtype = str(call.ty.dtype)
+        if min(len(left), len(right)) < 2 or any(str(a.ty.dtype) != dtype for a in call.args):
             return None
-        packed = relax.const(Dense.pack_weight(weight))
+        weight = constant(self.map(call.args[1])) if len(right) == 2 else None
+        facts = DenseFacts(rows=math.prod(left[:-1]), reduced=left[-1], columns=right[-1], dtype=dtype)
+        if weight is not None and len(left) == 2 and Dense.accepts(facts):
+            packed = relax.const(Dense.pack_weight(weight))
+            return self.bb.emit_te(
+                lambda d, w: Dense.compute(facts, d, w), self.map(call.args[0]), packed, primfunc_name_hint=Dense.name
+            )
+        return self._batch_matmul(call, left, right, out, weight)
+
+    def _batch_matmul(
+        self, call: Any, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...], weight: Any
+    ) -> Any | None:
+        shared = math.prod(right[:-2]) == 1
+        if left[:-2] != out[:-2] or not (shared or right[:-2] == out[:-2]):
+            return None
+        rule, packed = BatchMatmul, weight is not None
+        facts = MatmulFacts(
+            batch=1 if packed else math.prod(out[:-2]),
+            rows=math.prod(out[:-1]) if packed else out[-2],
+            reduced=left[-1],
+            columns=out[-1],
+            out=out,
+            shared=shared,
+            packed=packed,
+            dtype=str(call.ty.dtype),
+        )
+        if not rule.accepts(facts):
+            return None
+        tile = rule.config(facts)
+        operand = relax.const(rule.pack_weight(weight)) if packed else self.map(call.args[1])
         return self.bb.emit_te(
-            lambda d, w: Dense.compute(facts, d, w), self.map(call.args[0]), packed, primfunc_name_hint=Dense.name
+            lambda a, b: rule.compute(facts, tile, a, b),
+            self.map(call.args[0]),
+            operand,
+            primfunc_name_hint=rule.name,
         )
 
 

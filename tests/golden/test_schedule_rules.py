@@ -8,6 +8,7 @@ from malisdk_pipeline.schedules.apply import schedule
 from malisdk_pipeline.schedules.base import work_group
 from malisdk_pipeline.schedules.facts import Conv2dFacts
 from malisdk_pipeline.schedules.mali import RULES
+from malisdk_pipeline.schedules.mali.batch_matmul import BatchMatmul, MatmulFacts
 from malisdk_pipeline.schedules.mali.conv2d_1x1 import Conv2d1x1
 from malisdk_pipeline.schedules.mali.conv2d_direct import Conv2dDirect
 from malisdk_pipeline.schedules.mali.conv2d_transpose import Conv2dTranspose, Conv2dTransposeFacts
@@ -40,6 +41,9 @@ TRANSPOSED = Conv2dTransposeFacts(
     batch=1, in_channels=8, in_height=6, in_width=8, out_channels=8, kernel=(4, 4), stride=(2, 2), pad=(1, 1, 1, 1),
     output_padding=(0, 0), groups=1, dtype="float32",
 )  # fmt: skip
+MATMUL = MatmulFacts(
+    batch=2, rows=6, reduced=8, columns=8, out=(2, 6, 8), shared=False, packed=False, dtype="float32"
+)  # fmt: skip
 
 
 def _function(name: str):
@@ -64,6 +68,9 @@ def _function(name: str):
     elif name == "depthwise_conv2d":
         inputs = [data, te.placeholder((2, 3, 3, 4), name="weight")]
         out = DepthwiseConv2d.compute(DEPTHWISE, DepthwiseConv2d.config(DEPTHWISE), *inputs)
+    elif name == "batch_matmul":
+        inputs = [te.placeholder((2, 6, 8), name="a"), te.placeholder((2, 8, 8), name="b")]
+        out = BatchMatmul.compute(MATMUL, BatchMatmul.config(MATMUL), *inputs)
     elif name == "dense":
         inputs = [te.placeholder((1, 64), name="data"), te.placeholder((2, 64, 4), name="weight")]
         out = Dense.compute(DenseFacts(rows=1, reduced=64, columns=8, dtype="float32"), *inputs)
@@ -149,7 +156,7 @@ def _count(shape) -> int:
 def _conv_rule(tmp_path, shape, weight, **attributes) -> str:
     nodes = [helper.make_node("Conv", ["x", "w"], ["y"], **attributes)]
     launches = _layers(tmp_path, nodes, [("x", shape)], [("w", weight)])
-    (rule,) = [r for layer, r in launches if "pack" not in layer]
+    (rule,) = {r for layer, r in launches if "pack" not in layer}
     return rule
 
 
@@ -158,6 +165,7 @@ def _conv_rule(tmp_path, shape, weight, **attributes) -> str:
     [
         ((1, 8, 6, 8), (8, 8, 3, 3), {"pads": [1] * 4}, "conv2d_direct"),
         ((1, 3, 9, 9), (8, 3, 3, 3), {"strides": [2, 2]}, "conv2d_direct"),
+        ((1, 64, 56, 56), (64, 64, 3, 3), {"pads": [1] * 4}, "conv2d_winograd"),
         ((1, 5, 9, 9), (7, 5, 5, 5), {"dilations": [2, 2]}, "conv2d_direct"),
         ((1, 8, 6, 8), (8, 8, 1, 1), {}, "conv2d_1x1"),
         ((3, 5, 1, 1), (7, 5, 1, 1), {}, "conv2d_1x1"),
@@ -166,8 +174,8 @@ def _conv_rule(tmp_path, shape, weight, **attributes) -> str:
         ((1, 8, 6, 8), (8, 1, 3, 3), {"group": 8}, "depthwise_conv2d"),
         ((1, 5, 6, 8), (5, 1, 5, 5), {"group": 5, "strides": [2, 2]}, "depthwise_conv2d"),
         ((1, 1, 6, 8), (1, 1, 3, 3), {"group": 1}, "conv2d_direct"),
-        ((1, 8, 6, 8), (8, 4, 3, 3), {"group": 2}, "generic"),
-        ((1, 8, 6, 8), (16, 1, 3, 3), {"group": 8}, "generic"),
+        ((1, 8, 6, 8), (8, 4, 3, 3), {"group": 2}, "grouped_conv2d"),
+        ((1, 8, 6, 8), (16, 1, 3, 3), {"group": 8}, "grouped_conv2d"),
         ((1, 8, 6), (8, 8, 3), {}, "conv2d_direct"),
     ],
 )
@@ -177,7 +185,7 @@ def test_rule_of_convolution(tmp_path, shape, weight, attributes, rule):
 
 @pytest.mark.parametrize(
     ("rows", "reduced", "columns", "rule"),
-    [(1, 64, 1000, "dense"), (16, 31, 8, "dense"), (17, 64, 8, "generic"), (1, 64, 10, "generic")],
+    [(1, 64, 1000, "dense"), (16, 31, 8, "dense"), (17, 64, 8, "batch_matmul"), (1, 64, 10, "batch_matmul")],
 )
 def test_rule_of_dense(tmp_path, rows, reduced, columns, rule):
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]

@@ -1,6 +1,7 @@
 """Rules for Mali Midgard GPUs, in the order in which they are asked."""
 
 from ..base import Rule
+from .batch_matmul import BatchMatmul
 from .conv2d_1x1 import Conv2d1x1
 from .conv2d_direct import Conv2dDirect
 from .conv2d_transpose import Conv2dTranspose
@@ -19,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     DepthwiseConv2d(),
     GroupedConv2d(),
     Dense(),
+    BatchMatmul(),
     Softmax(),
     Generic(),
 )

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from tvm import te, tirx
 from tvm.s_tir import Schedule
-from tvm.s_tir.transform import StmtSimplify
 
 from ...targets import TargetSpec
 from ..base import knobs_of
 from ..facts import Conv2dFacts, blocks_of
 from .grouped_conv2d import Groups, reduce_by_rows
+from .relayout import schedule_over
 from .tiles import (
     LANES,
     anchor_attributes,
@@ -161,14 +161,14 @@ class Conv2dTranspose:
         return None if knobs is None else Tile(**knobs)
 
     def apply(self, sch: Schedule, facts: Tile, target: TargetSpec) -> str:
-        # 1. sums in registers, phases as axes of their own; TVM simplifies what then reads them only between schedules
+        # 1. sums in registers, phases as axes of their own
         last = fuse_epilogue(sch, "conv2d")
         sy, sx = facts.stride_y, facts.stride_x
-        name = sch.get(last).name_hint
-        sch.transform_block_layout(last, lambda n, o, y, x, v: (n, o, y // sy, y % sy, x // sx, x % sx, v))
-        phased = Schedule(StmtSimplify()(sch.mod))
-        self._tile(phased, phased.get_sblock(name), facts, target)
-        sch.state.replace(sch.get_sref(sch.get_sblock("root")), phased.mod["main"].body.block, {})
+
+        def phases(n: Any, o: Any, y: Any, x: Any, v: Any) -> tuple[Any, ...]:
+            return n, o, y // sy, y % sy, x // sx, x % sx, v
+
+        schedule_over(sch, last, phases, lambda s, block: self._tile(s, block, facts, target))
         return f"conv2d_transpose_nchw4c_{sy}x{sx}_{facts.width}x{LANES}"
 
     @staticmethod
