@@ -32,18 +32,24 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "bitwise_xor": np.bitwise_xor,
 }
 
+_SMALL_CONSTANT_BYTES = 1 << 12
+
 
 class Builder:
     """Emits into one Relax BlockBuilder. All shapes are static; a mismatch raises Unsupported."""
 
-    def __init__(self, block: relax.BlockBuilder) -> None:
+    def __init__(self, block: relax.BlockBuilder, *, trial: bool = False) -> None:
+        """In a `trial` large constants become variables: what is emitted says only whether all of it can be."""
         self._block = block
+        self._trial = trial
 
     # Moving between values and expressions
 
     def expr(self, value: Value) -> relax.Expr:
         if value.data is not None and value.dtype not in RUNTIME_DTYPES:
             raise Unsupported(f"needs a constant of type {value.dtype}, which the runtime does not have")
+        if value.data is not None and self._trial and value.data.nbytes > _SMALL_CONSTANT_BYTES:
+            return relax.Var("constant", relax.TensorType(value.shape, value.dtype))
         if value.data is not None:
             return relax.const(np.ascontiguousarray(value.data).reshape(value.shape), value.dtype)
         return value.expr

@@ -11,11 +11,14 @@ from .. import files
 from ..errors import ConfigError
 from ..shapes import resolve_shapes
 from .findings import raise_findings
+from .limits import weights_bytes
 from .model import ImportedModel, TensorInfo
 from .onnx_check import check_model, needed_nodes, opset_of, real_inputs
 from .onnx_read import read_model
 from .to_relax import to_relax
 from .types import dtype_name, element_type
+
+_LARGE_BYTES = 64 << 20
 
 
 def import_onnx(
@@ -35,6 +38,9 @@ def import_onnx(
     static = resolve_shapes(str(path), declared_shapes(inputs), shapes or {})
     bound = tuple(TensorInfo(v.name, static[v.name], dtype_name(v.type.tensor_type.elem_type)) for v in inputs)
     prepared = prepare(model, nodes, bound)
+    if weights_bytes(prepared.graph) > _LARGE_BYTES or any(n.op_type == "ConstantOfShape" for n in nodes):
+        # So a model that is refused never needs more memory than the file twice: while it is read.
+        raise_findings(path, to_relax(prepared, bound, trial=True)[2].findings)
     mod, results, context = to_relax(prepared, bound)
     raise_findings(path, context.findings)
     del prepared.graph.output[:]
@@ -79,22 +85,29 @@ def _declared(value: onnx.ValueInfoProto) -> list[int | str | None] | None:
 
 
 def prepare(model: onnx.ModelProto, nodes: list[onnx.NodeProto], inputs: tuple[TensorInfo, ...]) -> onnx.ModelProto:
-    """The model with static inputs, without weights among them, without nodes and weights that nothing needs."""
-    used = {n for node in nodes for n in _names(node)} | {o.name for o in model.graph.output}
-    prepared = onnx.ModelProto(
-        ir_version=max(model.ir_version, 4),
-        producer_name=model.producer_name,
-        opset_import=model.opset_import,
-        functions=model.functions,
-    )
-    graph = prepared.graph
-    graph.name = model.graph.name or "main"
-    graph.node.extend(nodes)
-    graph.initializer.extend(t for t in model.graph.initializer if t.name in used)
-    graph.sparse_initializer.extend(t for t in model.graph.sparse_initializer if t.values.name in used)
+    """The model with static inputs, without weights among them, without nodes and weights that nothing needs.
+
+    It is changed in place: a copy would hold all weights a second time.
+    """
+    graph = model.graph
+    used = {n for node in nodes for n in _names(node)} | {o.name for o in graph.output}
+    model.ir_version = max(model.ir_version, 4)
+    graph.name = graph.name or "main"
+    if [id(n) for n in nodes] != [id(n) for n in graph.node]:
+        kept = [onnx.NodeProto.FromString(n.SerializeToString()) for n in nodes]
+        del graph.node[:]
+        graph.node.extend(kept)
+    for weights, names in (
+        (graph.initializer, [t.name for t in graph.initializer]),
+        (graph.sparse_initializer, [t.values.name for t in graph.sparse_initializer]),
+    ):
+        for index in reversed(range(len(names))):
+            if names[index] not in used:
+                del weights[index]
+    for said in (graph.input, graph.value_info, graph.quantization_annotation, model.training_info):
+        del said[:]
     graph.input.extend(helper.make_tensor_value_info(t.name, element_type(t.dtype), t.shape) for t in inputs)
-    graph.output.extend(model.graph.output)
-    return prepared
+    return model
 
 
 def _names(node: onnx.NodeProto) -> list[str]:

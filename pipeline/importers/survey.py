@@ -66,7 +66,7 @@ def survey_onnx(path: Path, *, shapes: Mapping[str, tuple[int, ...]], outputs: S
 def survey_model(
     path: Path, model: onnx.ModelProto, *, shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[str] | None
 ) -> Survey:
-    """The same for a model at hand; `path` is what messages call it."""
+    """The same for a model at hand, which is changed; `path` is what messages call it."""
     findings = check_model(model)
     cut_outputs(path, model, outputs)
     nodes, found = needed_nodes(model.graph, [o.name for o in model.graph.output])
@@ -75,6 +75,9 @@ def survey_model(
     declared = declared_shapes(inputs)
     unknown = [name for name in declared if name not in shapes and has_open_extent(declared[name])]
     static = resolve_shapes(str(path), {n: e for n, e in declared.items() if n not in unknown}, shapes)
+    weights = _weights(model.graph, nodes)
+    parameters = sum(_elements(t) for t in weights)
+    parameter_bytes = sum(_elements(t) * _item_bytes(t) for t in weights)
     tallies = [NodeTally(operator=n.op_type) for n in nodes or model.graph.node]
     known = {v.name: Port(name=v.name, dtype=_dtype(v), shape=_shape(v)) for v in model.graph.output}
     if not findings:
@@ -83,10 +86,9 @@ def survey_model(
             for v in inputs
             if v.name in static
         )
-        _, results, context = to_relax(prepare(model, nodes, bound), bound, unknown=unknown)
+        _, results, context = to_relax(prepare(model, nodes, bound), bound, unknown=unknown, trial=True)
         tallies, findings = context.tally.nodes, context.findings
         known |= {t.name: Port(name=t.name, dtype=t.dtype, shape=t.shape) for t in results}
-    weights = _weights(model.graph, nodes)
     open_inputs = [_open_finding(name, declared[name]) for name in unknown]
     return Survey(
         opset=opset_of(model),
@@ -95,8 +97,8 @@ def survey_model(
         inputs=tuple(Port(name=v.name, dtype=_dtype(v), shape=static.get(v.name, _shape(v))) for v in inputs),
         outputs=tuple(known[o.name] for o in model.graph.output),
         operators=_count(tallies),
-        parameters=sum(_elements(t) for t in weights),
-        parameter_bytes=sum(_elements(t) * _item_bytes(t) for t in weights),
+        parameters=parameters,
+        parameter_bytes=parameter_bytes,
         findings=(*findings, *open_inputs),
     )
 

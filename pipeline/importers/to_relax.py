@@ -16,14 +16,15 @@ from .walk import UNKNOWN, Context, Scope
 
 
 def to_relax(
-    model: onnx.ModelProto, inputs: Sequence[TensorInfo], *, unknown: Sequence[str] = ()
+    model: onnx.ModelProto, inputs: Sequence[TensorInfo], *, unknown: Sequence[str] = (), trial: bool = False
 ) -> tuple[tvm.ir.IRModule, tuple[TensorInfo, ...], Context]:
     """`main`, its outputs, and the walk's context with what is wrong; with findings the module is of no use.
 
-    `unknown` are further inputs, of unknown shape: what depends on them is only looked up.
+    `unknown` are further inputs, of unknown shape: what depends on them is only looked up. A `trial` says what is wrong
+    without making the weights a second time; its module is of no use, either.
     """
     block = relax.BlockBuilder()
-    context = Context(block, model)
+    context = Context(block, model, trial=trial)
     params = [relax.Var(parameter_name(i, t.name), relax.TensorType(t.shape, t.dtype)) for i, t in enumerate(inputs)]
     scope: Scope = dict.fromkeys(unknown, UNKNOWN)
     for info, param in zip(inputs, params, strict=True):
@@ -47,9 +48,11 @@ def to_relax(
             output = block.emit_output(exprs[0] if len(exprs) == 1 else relax.Tuple(exprs))
         block.emit_func_output(output)
     mod = block.get()
+    infos = tuple(TensorInfo(o.name, v.shape, v.dtype) for o, v in zip(model.graph.output, results, strict=False))
+    if trial or context.findings:
+        return mod, infos, context
     mod["main"] = mod["main"].with_attr("num_input", len(params))
     mod = relax.transform.DeadCodeElimination(["main"])(mod)
-    infos = tuple(TensorInfo(o.name, v.shape, v.dtype) for o, v in zip(model.graph.output, results, strict=False))
     return mod, infos, context
 
 

@@ -10,12 +10,12 @@ import onnx
 from onnx import helper
 from tvm import relax
 
-from . import evaluate, functions, registry, tally, types
+from . import evaluate, functions, guards, registry, tally, types
 from .builder import Builder
 from .findings import CUT_HINT, Finding, Unsupported
-from .limits import ConstantBudget, check_tensor_size
+from .limits import ConstantBudget, check_tensor_size, uniform
 from .node import Node
-from .values import RUNTIME_DTYPES, AnyValue, SequenceValue, Value, constant
+from .values import RUNTIME_DTYPES, AnyValue, Array, SequenceValue, Value, constant
 
 # Stands for an input of unknown shape and for an output of a node that was refused; what depends on it is not reported.
 UNKNOWN = SequenceValue(items=(), dtype="unknown")
@@ -30,14 +30,17 @@ Scope = dict[str, AnyValue]
 class Context(Builder):
     """What converters work with: the builder's steps, other operators, and subgraphs."""
 
-    def __init__(self, block: relax.BlockBuilder, model: onnx.ModelProto) -> None:
-        super().__init__(block)
+    def __init__(self, block: relax.BlockBuilder, model: onnx.ModelProto, *, trial: bool = False) -> None:
+        super().__init__(block, trial=trial)
         self.findings: list[Finding] = []
         self.tally = tally.Tally()
         self._budget = ConstantBudget(model)
         self._functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self._opsets: dict[str, int] = {}
         self._scope: Scope = {}
+        # Weights that no node has read yet: each is unpacked for its first reader and forgotten after its last.
+        self._packed: dict[str, onnx.TensorProto] = {}
+        self._uses: Counter[str] = Counter()
         self._depth = 0
         self._node_count = 0
 
@@ -58,21 +61,24 @@ class Context(Builder):
 
     def graph(self, graph: onnx.GraphProto, scope: Scope, opsets: dict[str, int]) -> list[AnyValue]:
         """Convert the nodes of a graph or of a branch; names of `scope` are visible. Returns the graph's outputs."""
-        outer, outer_opsets = self._scope, self._opsets
+        outer, outer_opsets, outer_packed, outer_uses = self._scope, self._opsets, self._packed, self._uses
         self._scope, self._opsets = {**outer, **scope}, opsets
         try:
             for tensor in graph.initializer:
-                self._scope[tensor.name] = constant(onnx.numpy_helper.to_array(tensor))
+                self._scope.pop(tensor.name, None)
+            self._packed = {n: t for n, t in outer_packed.items() if n not in scope}
+            self._packed |= {t.name: t for t in graph.initializer}
             for sparse in graph.sparse_initializer:
                 self._scope[sparse.values.name] = constant(_dense(sparse))
             uses = count_uses(graph.node, [o.name for o in graph.output])
             for name, value in self._scope.items():
                 if isinstance(value, Value) and name in uses:
                     self._scope[name] = replace(value, uses=uses[name])
+            self._uses = uses
             self._nodes(graph.node, uses)
-            return [self._scope.get(o.name, UNKNOWN) for o in graph.output]
+            return [self._find(o.name) or UNKNOWN for o in graph.output]
         finally:
-            self._scope, self._opsets = outer, outer_opsets
+            self._scope, self._opsets, self._packed, self._uses = outer, outer_opsets, outer_packed, outer_uses
 
     def branch(self, graph: onnx.GraphProto, scope: Scope | None = None) -> list[AnyValue]:
         """Convert a subgraph attribute of the node at hand."""
@@ -81,7 +87,15 @@ class Context(Builder):
             raise Refused
         return results
 
+    def _find(self, name: str) -> AnyValue | None:
+        """What a name stands for, a weight unpacked."""
+        if name not in self._scope and name in self._packed:
+            value = constant(onnx.numpy_helper.to_array(self._packed[name]))
+            self._scope[name] = replace(value, uses=self._uses[name])
+        return self._scope.get(name)
+
     def _nodes(self, nodes: Iterable[onnx.NodeProto], uses: Counter[str]) -> None:
+        unread = uses.copy()
         for proto in nodes:
             label = _label(proto)
             try:
@@ -100,10 +114,14 @@ class Context(Builder):
                     if isinstance(result, Value):
                         result = replace(result, uses=max(read, read + result.uses - 1))
                     self._scope[name] = result
+            unread.subtract(count_uses([proto], []))
+            for name in {*proto.input, *proto.output}:
+                if unread[name] <= 0:
+                    self._scope.pop(name, None)
 
     def _convert(self, proto: onnx.NodeProto, label: str) -> Sequence[AnyValue | None]:
         with self.tally.node(proto) as entry:
-            inputs = [self._scope.get(n) for n in proto.input]
+            inputs = [self._find(n) for n in proto.input]
             try:
                 results = self._convert_node(proto, label)
             except Refused:
@@ -153,10 +171,11 @@ class Context(Builder):
             raise Unsupported(f"the operator does not exist any more in opset {version}")
         if schema is not None:
             types.validate(schema, proto, inputs)
+            guards.check(proto, inputs)
         known = {n: v for n, v in zip(proto.input, inputs, strict=True) if n and v is not None}
         constants = all(v is None or (isinstance(v, Value) and v.is_constant) for v in inputs)
         expected = _infer(schema, node, known, self._opsets, constants) if schema is not None else {}
-        self._check_size(expected, constants)
+        self._check_size(node, expected, constants)
         results = self._results(node, entry, schema, expected, constants)
         for name, result in zip(proto.output, results, strict=False):
             if name and result is None:
@@ -180,6 +199,8 @@ class Context(Builder):
         if constants and not structural and deterministic and schema is not None:
             if node.op == "Range":
                 _check_range(node)
+            if node.op == "ConstantOfShape":
+                return [constant(_uniform(node))]
             folded = evaluate.evaluate(node, self._opsets)
             if folded is not None:
                 return [None if a is None else constant(a) for a in folded]
@@ -190,7 +211,7 @@ class Context(Builder):
             return self._expand(body, node, schema)
         raise _unsupported_operator(node, schema)
 
-    def _check_size(self, expected: types.Expected, constants: bool) -> None:
+    def _check_size(self, node: Node, expected: types.Expected, constants: bool) -> None:
         total = 0
         for name, (dtype, shape) in expected.items():
             if dtype is not None and dtype != "object" and shape is not None:
@@ -198,7 +219,7 @@ class Context(Builder):
                 total += math.prod(extents) * types.item_size_bytes(dtype)
                 if not constants:
                     check_tensor_size(f"output {name!r}", extents, dtype)
-        if constants:
+        if constants and node.op != "ConstantOfShape":
             self._budget.check(total)
 
     def _call(self, entry: registry.Entry, node: Node) -> Sequence[AnyValue | None]:
@@ -228,12 +249,15 @@ class Context(Builder):
             opsets[""] = self._opsets.get("", onnx.defs.onnx_opset_version())
         uses = count_uses(body, function.output)
         outer, outer_opsets, found = self._scope, self._opsets, len(self.findings)
+        outer_packed, outer_uses = self._packed, self._uses
         self._scope, self._opsets, self._depth = inner, opsets or outer_opsets, self._depth + 1
+        self._packed, self._uses = {}, uses
         try:
             self._nodes(body, uses)
             results = [self._scope.get(name) for name in function.output[: len(node.output_names)]]
         finally:
             self._scope, self._opsets, self._depth = outer, outer_opsets, self._depth - 1
+            self._packed, self._uses = outer_packed, outer_uses
         self.findings[found:] = [replace(f, where=f"{node.where}, {f.where}") for f in self.findings[found:]]
         if any(r is UNKNOWN for r in results):
             raise Refused
@@ -315,6 +339,14 @@ def _unsupported_operator(node: Node, schema: onnx.defs.OpSchema | None) -> Unsu
         domain = f" of domain {node.domain!r}" if node.domain else ""
         return Unsupported(f"the operator is unknown in opset {node.version}{domain}")
     return Unsupported("the operator is not supported", hint=CUT_HINT)
+
+
+def _uniform(node: Node) -> Array:
+    given = node.attribute("value")
+    value = np.zeros(1, np.float32) if given is None else onnx.numpy_helper.to_array(given)
+    if value.size != 1:
+        raise Unsupported(f"value has {value.size} elements; expected 1")
+    return uniform(value, node.integers(0, "the shape"))
 
 
 def _check_range(node: Node) -> None:

@@ -173,7 +173,7 @@ def test_absurd_constants_are_refused_without_making_them(tmp_path: Path) -> Non
         opset=13,
         weights={"s": np.asarray([100000, 100000, 100000], np.int64)},
     )
-    assert "bytes of constants" in str(refusal(save(model, tmp_path)))
+    assert "makes a constant of shape" in str(refusal(save(model, tmp_path)))
 
 
 def test_loops_of_unknown_length_are_refused(tmp_path: Path) -> None:
@@ -222,7 +222,18 @@ def test_the_command_line_explains_refusals(
     assert said in refused("compile", path, "--target", "host", "--out", tmp_path / "m.mali", code=code)
 
 
-def test_split_into_another_number_of_outputs_is_refused(tmp_path: Path) -> None:
-    """ONNX's own inference ends the process for it."""
-    model = model_of_node("Split", {"x": random_array((6,))}, opset=18, outputs=3, num_outputs=2)
-    assert "has 3 outputs; expected num_outputs=2" in str(refusal(save(model, tmp_path)))
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "outputs", "message"),
+    [
+        ("Split", [(6,)], {"num_outputs": 2}, 3, "has 3 outputs; expected num_outputs=2"),
+        ("GatherND", [(2, 2), (2, 1)], {"batch_dims": -5}, 1, "batch_dims is out of range, got -5; expected 0 to 1"),
+        ("Einsum", [(3, 4)], {"equation": "ij-->ji"}, 1, "equation cannot be read, got 'ij-->ji'"),
+    ],
+)
+def test_what_onnxs_own_inference_does_not_survive_is_refused(op, inputs, attributes, outputs, message, tmp_path):
+    """It ends the process, or never returns."""
+    feeds = {f"x{i}": random_array(shape) for i, shape in enumerate(inputs)}
+    if op == "GatherND":
+        feeds["x1"] = feeds["x1"].astype("int64")
+    model = model_of_node(op, feeds, opset=18, outputs=outputs, **attributes)
+    assert message in str(refusal(save(model, tmp_path)))

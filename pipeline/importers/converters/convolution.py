@@ -57,9 +57,11 @@ def _foldable(
 
     `per_output` is the shape in which the scale multiplies the weight.
     """
-    scaled = weight.astype(np.float64) * scale.reshape(per_output)
+    scaled = weight
+    if (scale != 1).any():
+        scaled = (weight.astype(np.float64) * scale.reshape(per_output)).astype(weight.dtype)
     shifted = (np.zeros_like(scale) if bias is None else bias.astype(np.float64)) * scale + shift
-    result = _add_bias(ctx, layer(scaled.astype(weight.dtype)), constant(shifted.astype(weight.dtype)))
+    result = _add_bias(ctx, layer(scaled), constant(shifted.astype(weight.dtype)))
 
     def again(more: Array, offset: Array) -> Value:
         return _foldable(ctx, layer, weight, per_output, bias, scale * more, shift * more + offset)

@@ -18,27 +18,23 @@ def _f(x: float, dtype: str) -> Any:
     return tirx.const(x, dtype)
 
 
-def _reflect(x: Any, low: float, high: float, dtype: str) -> Any:
+def _reflect(x: Any, low: Any, high: Any, dtype: str) -> Any:
     """Mirror a position at `low` and `high` until it lies between them."""
-    if high <= low:
-        return _f(low, dtype)
-    span = _f(high - low, dtype)
-    distance = tirx.abs(x - _f(low, dtype))
+    span = high - low
+    distance = tirx.abs(x - low)
     turns = tirx.floor(distance / span)
     rest = distance - turns * span
     odd = tirx.floor(turns / _f(2, dtype)) * _f(2, dtype) != turns
-    return tirx.Select(odd, _f(high, dtype) - rest, _f(low, dtype) + rest)
+    return tirx.Select(span > _f(0, dtype), tirx.Select(odd, high - rest, low + rest), low)
 
 
-def _limits(length: int, align: bool) -> tuple[float, float]:
-    return (0.0, length - 1.0) if align else (-0.5, length - 0.5)
-
-
-def _place(x: Any, length: int, padding: str, align: bool, dtype: str) -> Any:
-    """A position moved into the image, for `border` and `reflection`."""
+def _place(x: Any, length: Any, padding: str, align: bool, dtype: str) -> Any:
+    """A position moved into the image, for `border` and `reflection`; `length` is of the position's type."""
     if padding == "border":
-        return tirx.max(tirx.min(x, _f(length - 1, dtype)), _f(0, dtype))
-    return _reflect(x, *_limits(length, align), dtype) if padding == "reflection" else x
+        return tirx.max(tirx.min(x, length - _f(1, dtype)), _f(0, dtype))
+    if padding == "reflection" and align:
+        return _reflect(x, _f(0, dtype), length - _f(1, dtype), dtype)
+    return _reflect(x, _f(-0.5, dtype), length - _f(0.5, dtype), dtype) if padding == "reflection" else x
 
 
 def _pixel(data: Any, lead: Sequence[Any], index: Sequence[Any], spatial: Sequence[int], zero: Any) -> Any:
@@ -51,21 +47,17 @@ def _pixel(data: Any, lead: Sequence[Any], index: Sequence[Any], spatial: Sequen
     return tirx.Select(inside, data(*lead, *safe), zero)
 
 
-def _linear(
-    data: Any, lead: Sequence[Any], at: Sequence[Any], spatial: Sequence[int], dtype: str, place: Any = None
-) -> Any:
-    """Weighted mean of the 2**rank pixels around a position. `place(position, axis)` moves them into the image; pixels
-    outside count as 0."""
+def _linear(data: Any, lead: Sequence[Any], at: Sequence[Any], spatial: Sequence[int], dtype: str) -> Any:
+    """Weighted mean of the 2**rank pixels around a position; pixels outside count as 0."""
     bases = [tirx.floor(x) for x in at]
     total: Any = _f(0, dtype)
     for corner in product((0, 1), repeat=len(at)):
         weight: Any = _f(1, dtype)
         index = []
-        for axis, (x, base, side) in enumerate(zip(at, bases, corner, strict=True)):
+        for x, base, side in zip(at, bases, corner, strict=True):
             share = x - base
             weight = weight * (share if side else _f(1, dtype) - share)
-            tap = base + _f(side, dtype)
-            index.append((tap if place is None else place(tap, axis)).astype("int64"))
+            index.append((base + _f(side, dtype)).astype("int64"))
         total = total + weight * _pixel(data, lead, index, spatial, _f(0, dtype))
     return total
 
@@ -83,26 +75,21 @@ def _cubic_weights(t: Any, dtype: str) -> list[Any]:
     return [far(t + one), near(t), near(one - t), far(one - t + one)]
 
 
-def _cubic(
-    data: Any, lead: Sequence[Any], at: Sequence[Any], spatial: Sequence[int], padding: str, align: bool, dtype: str
-) -> Any:
-    bases = [tirx.floor(x) for x in at]
-    weights = [_cubic_weights(x - b, dtype) for x, b in zip(at, bases, strict=True)]
-    total: Any = _f(0, dtype)
-    for taps in product(range(4), repeat=len(at)):
-        weight: Any = _f(1, dtype)
-        index = []
-        for axis, tap in enumerate(taps):
-            weight = weight * weights[axis][tap]
-            moved = bases[axis] + _f(tap - 1, dtype)
-            index.append(_place(moved, spatial[axis], padding, align, dtype).astype("int64"))
-        total = total + weight * _pixel(data, lead, index, spatial, _f(0, dtype))
-    return total
+def _choose(which: Any, values: Sequence[Any]) -> Any:
+    """values[which]."""
+    chosen = values[-1]
+    for i in reversed(range(len(values) - 1)):
+        chosen = tirx.Select(which.equal(i), values[i], chosen)
+    return chosen
 
 
 @converts("GridSample")
 def convert_grid_sample(ctx: Context, node: Node) -> Value:
-    """x is N C and the image, the grid is N, the output's size and one position per image axis, last axis first."""
+    """x is N C and the image, the grid is N, the output's size and one position per image axis, last axis first.
+
+    Which pixels an output takes, and their weights, is the same in all channels and computed first: tables of (N, axis,
+    tap, output's size), -1 for a pixel outside.
+    """
     x, grid = node.tensor(0), node.tensor(1)
     rank, dtype = x.rank - 2, x.dtype
     mode = node.text("mode", "linear").removeprefix("bi").replace("tri", "")
@@ -111,30 +98,61 @@ def convert_grid_sample(ctx: Context, node: Node) -> Value:
         raise Unsupported(f"mode {mode!r} with padding_mode {padding!r} is unknown")
     if grid.rank != x.rank or grid.shape[-1] != rank or rank > 3 or (mode == "cubic" and rank > 2):
         raise Unsupported(f"image {x.shape} and grid {grid.shape} with mode {mode!r} are not supported")
-    spatial = x.shape[2:]
+    spatial, output = x.shape[2:], grid.shape[1:-1]
+    taps, first = {"nearest": (1, 0), "linear": (2, 0), "cubic": (4, -1)}[mode]
 
-    def compute(data: Any, positions: Any) -> Any:
-        def at(n: Any, c: Any, *o: Any) -> Any:
-            where = []
-            for axis, length in enumerate(spatial):
-                v = positions(n, *o, rank - 1 - axis).astype(dtype)
-                half = (v + _f(1, dtype)) * _f(0.5, dtype)
-                place = half * _f(length - 1, dtype) if align else half * _f(length, dtype) - _f(0.5, dtype)
-                if mode == "nearest":
-                    place = tirx.nearbyint(place)
-                where.append(place if mode == "cubic" else _place(place, length, padding, align, dtype))
+    def length(axis: Any) -> Any:
+        return _choose(axis, [_f(d, dtype) for d in spatial])
+
+    def positions(given: Any) -> Any:
+        def at(n: Any, axis: Any, *o: Any) -> Any:
+            half = (given(n, *o, rank - 1 - axis).astype(dtype) + _f(1, dtype)) * _f(0.5, dtype)
+            place = half * (length(axis) - _f(1, dtype)) if align else half * length(axis) - _f(0.5, dtype)
+            if mode == "nearest":
+                place = tirx.nearbyint(place)
+            return place if mode == "cubic" else _place(place, length(axis), padding, align, dtype)
+
+        return te.compute((grid.shape[0], rank, *output), at, name="T_grid_positions")
+
+    def pixels(place: Any) -> Any:
+        def at(n: Any, axis: Any, tap: Any, *o: Any) -> Any:
+            if mode == "nearest":
+                index = tirx.nearbyint(place(n, axis, *o))
+            else:
+                whole = tirx.floor(place(n, axis, *o)) + (tap + first).astype(dtype)
+                index = _place(whole, length(axis), padding, align, dtype)
+            inside = tirx.all(index >= _f(0, dtype), index < length(axis))
+            return tirx.Select(inside, index.astype("int32"), tirx.const(-1, "int32"))
+
+        return te.compute((grid.shape[0], rank, taps, *output), at, name="T_grid_pixels")
+
+    def weights(place: Any) -> Any:
+        def at(n: Any, axis: Any, tap: Any, *o: Any) -> Any:
+            share = place(n, axis, *o) - tirx.floor(place(n, axis, *o))
             if mode == "linear":
-                return _linear(
-                    data, (n, c), where, spatial, dtype, lambda x, a: _place(x, spatial[a], padding, align, dtype)
-                )
-            if mode == "cubic":
-                return _cubic(data, (n, c), where, spatial, padding, align, dtype)
-            index = [tirx.nearbyint(w).astype("int64") for w in where]
-            return _pixel(data, (n, c), index, spatial, _f(0, dtype))
+                return tirx.Select(tap.equal(0), _f(1, dtype) - share, share)
+            return _choose(tap, _cubic_weights(share, dtype)) if mode == "cubic" else _f(1, dtype)
 
-        return te.compute((*x.shape[:2], *grid.shape[1:-1]), at, name="T_grid_sample")
+        return te.compute((grid.shape[0], rank, taps, *output), at, name="T_grid_weights")
 
-    return ctx.te("grid_sample", compute, x, grid)
+    def compute(data: Any, where: Any, share: Any) -> Any:
+        def at(n: Any, c: Any, *o: Any) -> Any:
+            total: Any = _f(0, dtype)
+            for chosen in product(range(taps), repeat=rank):
+                weight: Any = _f(1, dtype)
+                for axis, tap in enumerate(chosen):
+                    weight = weight * share(n, axis, tap, *o)
+                index = [where(n, axis, tap, *o) for axis, tap in enumerate(chosen)]
+                safe = [tirx.max(i, tirx.const(0, "int32")) for i in index]
+                pixel = tirx.Select(tirx.all(*(i >= 0 for i in index)), data(n, c, *safe), _f(0, dtype))
+                total = total + weight * pixel
+            return total
+
+        return te.compute((*x.shape[:2], *output), at, name="T_grid_sample")
+
+    placed = ctx.te("grid_positions", positions, grid)
+    tables = (ctx.te("grid_pixels", pixels, placed), ctx.te("grid_weights", weights, placed))
+    return ctx.te("grid_sample", compute, x, *tables)
 
 
 @converts("RoiAlign")
