@@ -14,12 +14,11 @@ import tvm
 from tvm import relax, te, tirx
 
 from ..schedules.facts import Conv2dFacts, blocks_of
-from ..schedules.mali.batch_matmul import BatchMatmul, MatmulFacts
 from ..schedules.mali.conv2d_transpose import Conv2dTranspose, Conv2dTransposeFacts
-from ..schedules.mali.dense import Dense, DenseFacts
 from ..schedules.mali.softmax import Softmax, SoftmaxFacts
 from .choose_conv2d import CONV2D_RULES, Chosen, Decide, choose, packed_constants
 from .emit import emit_anchored, emit_apart
+from .matmul import matmul
 from .rewrite import Rewriter, constant, operator_name, static_shape
 
 LANES = 4
@@ -106,7 +105,7 @@ class _Blocking(Rewriter):
     def call(self, call: Any) -> Any | None:
         name = operator_name(call)
         if name == "matmul":
-            return self._matmul(call)
+            return matmul(self, call)
         if name in ("reshape", "flatten"):
             return self._flatten(call)
         if name == "nn.softmax":
@@ -307,50 +306,6 @@ class _Blocking(Rewriter):
             rows = self.bb.emit(relax.op.reshape(rows, (facts.rows, facts.length)))
         result = self.bb.emit_te(lambda x: Softmax.compute(facts, x), rows, primfunc_name_hint=Softmax.name)
         return result if len(shape) == 2 else relax.op.reshape(result, shape)
-
-    def _matmul(self, call: Any) -> Any | None:
-        if any(isinstance(a, relax.Call) for a in call.args):
-            return None
-        left, right, out = static_shape(call.args[0]), static_shape(call.args[1]), static_shape(call)
-        dtype = str(call.ty.dtype)
-        if min(len(left), len(right)) < 2 or any(str(a.ty.dtype) != dtype for a in call.args):
-            return None
-        weight = constant(self.map(call.args[1])) if len(right) == 2 else None
-        facts = DenseFacts(rows=math.prod(left[:-1]), reduced=left[-1], columns=right[-1], dtype=dtype)
-        if weight is not None and len(left) == 2 and Dense.accepts(facts):
-            packed = relax.const(Dense.pack_weight(weight))
-            return self.bb.emit_te(
-                lambda d, w: Dense.compute(facts, d, w), self.map(call.args[0]), packed, primfunc_name_hint=Dense.name
-            )
-        return self._batch_matmul(call, left, right, out, weight)
-
-    def _batch_matmul(
-        self, call: Any, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...], weight: Any
-    ) -> Any | None:
-        shared = math.prod(right[:-2]) == 1
-        if left[:-2] != out[:-2] or not (shared or right[:-2] == out[:-2]):
-            return None
-        rule, packed = BatchMatmul, weight is not None
-        facts = MatmulFacts(
-            batch=1 if packed else math.prod(out[:-2]),
-            rows=math.prod(out[:-1]) if packed else out[-2],
-            reduced=left[-1],
-            columns=out[-1],
-            out=out,
-            shared=shared,
-            packed=packed,
-            dtype=str(call.ty.dtype),
-        )
-        if not rule.accepts(facts):
-            return None
-        tile = rule.config(facts)
-        operand = relax.const(rule.pack_weight(weight)) if packed else self.map(call.args[1])
-        return self.bb.emit_te(
-            lambda a, b: rule.compute(facts, tile, a, b),
-            self.map(call.args[0]),
-            operand,
-            primfunc_name_hint=rule.name,
-        )
 
 
 def _block_constant(array: "np.ndarray[Any, Any]", like: _Blocked) -> Any | None:
