@@ -11,7 +11,7 @@ import tvm
 from . import __version__, container, log
 from .assemble import Assembler, LaunchNote
 from .errors import BundleError, ConfigError
-from .importers import import_onnx
+from .importers import import_model
 from .passes.choose_conv2d import Choice
 from .passes.pipeline import lowering
 from .plan import Plan
@@ -82,7 +82,7 @@ def compile_with_notes(
     decide = decisions.load(tuning)
     with log.step(f"import {path.name}"):
         static = {k: tuple(v) for k, v in (shapes or {}).items()}
-        model = import_onnx(path, shapes=static, outputs=outputs)
+        model = import_model(path, shapes=static, outputs=outputs)
     choices: dict[str, Choice] = {}
     workloads: dict[str, Conv2dFacts] = {}
 
@@ -114,7 +114,7 @@ def convolutions(
     """The different convolutions of a model for which a rule of ours is chosen; raises what compile_model raises."""
     spec = find_target(target)
     check_choice("dtype", dtype, DTYPES)
-    model = import_onnx(path, shapes={k: tuple(v) for k, v in shapes.items()}, outputs=outputs)
+    model = import_model(path, shapes={k: tuple(v) for k, v in shapes.items()}, outputs=outputs)
     found: dict[str, Conv2dFacts] = {}
 
     def chosen(facts: Conv2dFacts, _choice: Choice) -> None:

@@ -29,7 +29,18 @@ def import_onnx(
     `shapes` gives inputs that the model leaves open; `outputs` cuts the model at these tensors. Raises ImportFailed
     with everything that is wrong or not supported, by node name, and ConfigError for names and shapes that do not fit.
     """
-    model = read_model(path)
+    return import_read(path, read_model(path), shapes=shapes, outputs=outputs, sha256=files.sha256(path))
+
+
+def import_read(
+    path: Path,
+    model: onnx.ModelProto,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    outputs: Sequence[str] | None = None,
+    sha256: str,
+) -> ImportedModel:
+    """The same for a model at hand, which is changed; `path` is what messages call it."""
     raise_findings(path, check_model(model))
     cut_outputs(path, model, outputs)
     nodes, findings = needed_nodes(model.graph, [o.name for o in model.graph.output])
@@ -45,9 +56,7 @@ def import_onnx(
     raise_findings(path, context.findings)
     del prepared.graph.output[:]
     prepared.graph.output.extend(helper.make_tensor_value_info(t.name, element_type(t.dtype), t.shape) for t in results)
-    return ImportedModel(
-        mod=mod, inputs=bound, outputs=results, model=prepared, opset=opset_of(model), sha256=files.sha256(path)
-    )
+    return ImportedModel(mod=mod, inputs=bound, outputs=results, model=prepared, opset=opset_of(model), sha256=sha256)
 
 
 def cut_outputs(path: Path, model: onnx.ModelProto, outputs: Sequence[str] | None) -> None:

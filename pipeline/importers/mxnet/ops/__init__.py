@@ -1,0 +1,1 @@
+"""One file per family of MXNet operators; all functions take (emitter, node) and return tensors."""
