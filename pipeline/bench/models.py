@@ -21,10 +21,10 @@ def find_model(text: str) -> NamedModel:
     path = Path(text)
     if path.is_dir():
         return NamedModel(name=model_folder.read_folder(path).name, onnx=path / model_folder.MODEL_FILE)
-    if path.suffix == ".onnx" or "/" in text:
-        if not path.is_file():
-            raise ConfigError(f"{text}: no such file; expected an ONNX file, a folder of `models build`, or a name")
+    if path.is_file():
         return NamedModel(name=path.stem, onnx=path)
+    if path.suffix or "/" in text:
+        raise ConfigError(f"{text}: no such file; expected a model file, a folder of `models build`, or a name")
     recipe = recipes.load(text)
     folder = files.cache_dir() / "models" / f"{text}-{files.sha256(recipes.models_dir() / f'{text}.py')[:12]}"
     if not (folder / model_folder.RECIPE_FILE).is_file():
