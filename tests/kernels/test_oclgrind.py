@@ -12,6 +12,7 @@ import onnx
 import pytest
 from kernel_cases import Cases, differences, reference
 from malisdk_pipeline import build_model, container
+from malisdk_pipeline.passes.choose_conv2d import Choice
 from malisdk_pipeline.plan import ARENA_ALIGNMENT_BYTES, Buffer, Kernel, Launch, Place, Plan, TensorSpec, align
 
 LIBRARY = Path("/usr/lib/oclgrind/liboclgrind-rt.so")
@@ -123,6 +124,39 @@ def test_convolutions_touch_only_their_tensors(tmp_path, malisdk, kind):
                 cases.output(f"{name} {strides} {pads}", value)
         cases.output(f"{name} dilated", cases.conv(x, (*shape, 3, 2), dilations=[2, 3], pads=[2, 3, 2, 3], group=group))
     _check(cases, tmp_path)
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_winograd_touches_only_its_tensors(tmp_path, malisdk, monkeypatch, size):
+    def choose(facts, decide=None):
+        return Choice(rule="conv2d_winograd", size=size)
+
+    monkeypatch.setattr("malisdk_pipeline.passes.nchw4c.choose", choose)
+    cases = Cases()
+    for channels, (height, width), pads in ((3, (1, 1), [1] * 4), (6, (5, 6), [2, 0, 0, 1]), (4, (8, 4), [1] * 4)):
+        x = cases.input((1, channels, height, width))
+        cases.output(f"{channels} {height} {width} {pads}", cases.conv(x, (5, channels, 3, 3), pads=pads))
+    assert {"conv2d_winograd"} <= {launch.rule for launch in _check(cases, tmp_path).launches}
+
+
+def test_groups_transposes_and_products_touch_only_their_tensors(tmp_path, malisdk):
+    cases = Cases()
+    for channels, out, groups in ((8, 8, 2), (6, 9, 3), (9, 18, 9)):
+        x = cases.input((1, channels, 3, 5))
+        value = cases.conv(x, (out, channels // groups, 3, 3), pads=[1, 0, 1, 2], group=groups)
+        cases.output(f"{channels} to {out} in {groups}", value)
+    for channels, out, strides, pads in ((4, 5, [2, 2], [1] * 4), (3, 4, [3, 2], [0, 1, 2, 0])):
+        x = cases.input((1, channels, 3, 5))
+        weight = cases.weight((channels, out, 3, 4))
+        value = cases.node("ConvTranspose", x, weight, strides=strides, pads=pads)
+        cases.output(f"transposed {channels} {out} {strides}", value)
+    for rows, reduced, columns in ((1, 4, 4), (5, 6, 7), (8, 3, 12)):
+        value = cases.node("MatMul", cases.input((2, rows, reduced)), cases.input((2, reduced, columns)))
+        cases.output(f"{rows} x {reduced} x {columns}", value)
+        value = cases.node("MatMul", cases.input((2, rows, reduced)), cases.weight((reduced, columns)))
+        cases.output(f"{rows} x {reduced} x constant {columns}", value)
+    rules = {launch.rule for launch in _check(cases, tmp_path).launches}
+    assert {"grouped_conv2d", "conv2d_transpose", "batch_matmul"} <= rules
 
 
 def test_pools_and_reductions_touch_only_their_tensors(tmp_path, malisdk):
