@@ -165,8 +165,9 @@ def build_model(
 
 
 def model_name(path: Path) -> str:
-    """A file's stem as a name that is fine in paths and file names of any system."""
-    return re.sub(r"[^\w.-]+", "_", path.stem, flags=re.ASCII).strip("._-") or "model"
+    """A file's stem as a name that is fine in paths and file names of any system; of MXNet's names the prefix."""
+    stem = re.sub(r"(-symbol\.json|-\d{4,}\.params|\.(onnx|json|params))$", "", path.name)
+    return re.sub(r"[^\w.-]+", "_", stem, flags=re.ASCII).strip("._-") or "model"
 
 
 def _dumper(folder: Path | None) -> Callable[[str, tvm.IRModule], None] | None:

@@ -7,7 +7,7 @@ import onnx
 
 from .model import ImportedModel
 from .mxnet import is_mxnet, load_mxnet
-from .onnx_import import import_onnx, import_read
+from .onnx_import import bind, import_onnx, import_read
 from .onnx_read import read_model
 
 
@@ -24,6 +24,10 @@ def import_model(
     return import_read(path, loaded.model, sha256=loaded.sha256)
 
 
-def as_onnx(path: Path, *, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
-    """A model file as ONNX, for another runtime to check answers with."""
-    return load_mxnet(path, shapes=shapes).model if is_mxnet(path) else read_model(path)
+def as_onnx(
+    path: Path, *, shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[str] | None = None
+) -> onnx.ModelProto:
+    """A model file as ONNX with static shapes, cut at `outputs`; raises what import_model raises of files and names."""
+    if is_mxnet(path):
+        return load_mxnet(path, shapes=shapes, outputs=outputs).model
+    return bind(path, read_model(path), shapes=shapes, outputs=outputs).model

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -41,22 +42,40 @@ def import_read(
     sha256: str,
 ) -> ImportedModel:
     """The same for a model at hand, which is changed; `path` is what messages call it."""
+    bound = bind(path, model, shapes=shapes or {}, outputs=outputs)
+    prepared, inputs = bound.model, bound.inputs
+    if weights_bytes(prepared.graph) > _LARGE_BYTES or any(n.op_type == "ConstantOfShape" for n in prepared.graph.node):
+        # So a model that is refused never needs more memory than the file twice: while it is read.
+        raise_findings(path, to_relax(prepared, inputs, trial=True)[2].findings)
+    mod, results, context = to_relax(prepared, inputs)
+    raise_findings(path, context.findings)
+    del prepared.graph.output[:]
+    prepared.graph.output.extend(helper.make_tensor_value_info(t.name, element_type(t.dtype), t.shape) for t in results)
+    return ImportedModel(
+        mod=mod, inputs=inputs, outputs=results, model=prepared, opset=opset_of(prepared), sha256=sha256
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A checked model with static inputs and only the nodes that its outputs need."""
+
+    model: onnx.ModelProto
+    inputs: tuple[TensorInfo, ...]
+
+
+def bind(
+    path: Path, model: onnx.ModelProto, *, shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[str] | None
+) -> Bound:
+    """Check, cut and give shapes to a model, which is changed. Raises ImportFailed and ConfigError."""
     raise_findings(path, check_model(model))
     cut_outputs(path, model, outputs)
     nodes, findings = needed_nodes(model.graph, [o.name for o in model.graph.output])
     raise_findings(path, findings)
     inputs = real_inputs(model.graph)
-    static = resolve_shapes(str(path), declared_shapes(inputs), shapes or {})
+    static = resolve_shapes(str(path), declared_shapes(inputs), shapes)
     bound = tuple(TensorInfo(v.name, static[v.name], dtype_name(v.type.tensor_type.elem_type)) for v in inputs)
-    prepared = prepare(model, nodes, bound)
-    if weights_bytes(prepared.graph) > _LARGE_BYTES or any(n.op_type == "ConstantOfShape" for n in nodes):
-        # So a model that is refused never needs more memory than the file twice: while it is read.
-        raise_findings(path, to_relax(prepared, bound, trial=True)[2].findings)
-    mod, results, context = to_relax(prepared, bound)
-    raise_findings(path, context.findings)
-    del prepared.graph.output[:]
-    prepared.graph.output.extend(helper.make_tensor_value_info(t.name, element_type(t.dtype), t.shape) for t in results)
-    return ImportedModel(mod=mod, inputs=bound, outputs=results, model=prepared, opset=opset_of(model), sha256=sha256)
+    return Bound(model=prepare(model, nodes, bound), inputs=bound)
 
 
 def cut_outputs(path: Path, model: onnx.ModelProto, outputs: Sequence[str] | None) -> None:

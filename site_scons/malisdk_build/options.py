@@ -32,13 +32,17 @@ _SHAPE = re.compile(r"[^:\s]+:\d+(?:,\d+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The resolved options. `model_file` is set when the user gave a file instead of a recipe's name."""
+    """The resolved options. `model_file` is set when the user gave a file instead of a recipe's name; `params` are
+    the parameters that belong to an MXNet symbol.
+    """
 
     target: str
     model: str
     model_file: Path | None
+    params: Path | None
     dtype: str
     shapes: tuple[str, ...]
+    outputs: tuple[str, ...]
     device: str
     pythons: tuple[str, ...]
     python_headers: tuple[Path, ...]
@@ -47,6 +51,7 @@ class Options:
         model = f"{self.model} ({self.model_file})" if self.model_file else self.model
         words = [f"target={self.target}", f"model={model}", f"dtype={self.dtype}"]
         words += [f"shape={s}" for s in self.shapes]
+        words += [f"outputs={','.join(self.outputs)}"] if self.outputs else []
         words += [f"device={self.device}"]
         words += [f"python_headers={d}" for d in self.python_headers]
         return " ".join(words)
@@ -56,9 +61,10 @@ def declare(arguments: Mapping[str, str]) -> Variables:
     """The options with their help texts; what they may hold is checked by `resolve`."""
     variables = Variables(None, arguments)
     variables.Add("target", f"what the SDK is for: {' or '.join(TARGETS)}", TARGETS[0], _one_of(TARGETS))
-    variables.Add("model", "a name out of `scons models`, or the path of your own .onnx file", DEFAULT_MODEL)
+    variables.Add("model", "a name out of `scons models`, or your own .onnx or -symbol.json file", DEFAULT_MODEL)
     variables.Add("dtype", f"what the model computes in: {' or '.join(DTYPES)}", DTYPES[0], _one_of(DTYPES))
     variables.Add("shape", "an input's shape where the file leaves it open, NAME:1,3,224,224; may be repeated", "")
+    variables.Add("outputs", "tensors to cut your model at, NAME,NAME; what comes behind them is left out", "")
     variables.Add("device", "where the smoke test runs: emulator, host, rusticl, ssh://user@host[:port], or none", "")
     variables.Add("pythons", f"Pythons to build wheels for, or none; of {','.join(PYTHONS)}", "")
     variables.Add("python_headers", "folder with another target Python's Python.h; may be repeated", "")
@@ -105,7 +111,7 @@ def resolve(
     values: the variables; repeated: all values of the options that may be given more than once.
     user_folder: what relative paths of the command line start from. Raises UserError.
     """
-    known = ("target", "model", "dtype", "shape", "device", "pythons", "python_headers")
+    known = ("target", "model", "dtype", "shape", "outputs", "device", "pythons", "python_headers")
     for key in unknown_options:
         raise UserError(unknown("unknown option", key, known))
     target = str(values["target"])
@@ -120,8 +126,10 @@ def resolve(
         target=target,
         model=name,
         model_file=file,
+        params=_params(file),
         dtype=str(values["dtype"]),
         shapes=tuple(repeated["shape"]),
+        outputs=_outputs(str(values["outputs"]), file),
         device=device,
         pythons=_pythons(str(values["pythons"]), target),
         python_headers=tuple(_headers(d, user_folder) for d in repeated["python_headers"]),
@@ -131,15 +139,39 @@ def resolve(
 def _model(given: str, recipes: Sequence[str], user_folder: Path) -> tuple[str, Path | None]:
     if given in recipes:
         return given, None
-    if not given.endswith(".onnx") and "/" not in given:
-        hint = "scons models lists them; a model of your own is given by its path, x.onnx"
+    if not given.endswith((".onnx", ".json", ".params")) and "/" not in given:
+        hint = "scons models lists them; a model of your own is given by its path, x.onnx or x-symbol.json"
         raise UserError(unknown("model: unknown name", given, recipes, hint=hint))
     file = user_folder / Path(given).expanduser()
+    expected = "expected an .onnx or -symbol.json file"
     if not file.is_file():
-        raise UserError(f"model: no such file, got {given}; expected an .onnx file\nhint: relative to {user_folder}")
-    if file.suffix != ".onnx":
-        raise UserError(f"model: unknown kind of file, got {given}; expected an .onnx file")
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem), file.resolve()
+        raise UserError(f"model: no such file, got {given}; {expected}\nhint: relative to {user_folder}")
+    if file.suffix not in (".onnx", ".json"):
+        raise UserError(f"model: unknown kind of file, got {given}; {expected}")
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", file.stem.removesuffix("-symbol")), file.resolve()
+
+
+def _params(file: Path | None) -> Path | None:
+    """The parameters beside a symbol: those of the highest epoch, `net-0012.params`, else `net.params`."""
+    if file is None or file.suffix != ".json":
+        return None
+    prefix = file.stem.removesuffix("-symbol")
+    epochs = {int(found[1]): p for p in file.parent.iterdir() if (found := _epoch(prefix, p.name)) and p.is_file()}
+    plain = file.with_name(f"{prefix}.params")
+    return epochs[max(epochs)] if epochs else plain if plain.is_file() else None
+
+
+def _epoch(prefix: str, name: str) -> re.Match[str] | None:
+    return re.fullmatch(re.escape(prefix) + r"-(\d{4,})\.params", name)
+
+
+def _outputs(given: str, file: Path | None) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in given.split(",")) if given else ()
+    if not all(names):
+        raise UserError(f"outputs: an empty name, got {given}; expected NAME,NAME")
+    if names and file is None:
+        raise UserError(f"outputs: only for a model file of your own, got {given}; expected none with a model of ours")
+    return names
 
 
 def _device(given: str, target: str) -> str:

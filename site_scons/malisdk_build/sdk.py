@@ -27,7 +27,7 @@ class Model:
 
 def build_model(env: Any, options: Options) -> Model:
     if options.model_file is not None:
-        return Model(onnx=env.File(str(options.model_file)), folder=None, listing=None)
+        return Model(onnx=_converted(env, options, options.model_file), folder=None, listing=None)
     folder = f"build/models/{options.model}"
     recipe = Path("models", f"{options.model}.py")
     listing, onnx = env.PipelineFolder(
@@ -37,6 +37,19 @@ def build_model(env: Any, options: Options) -> Model:
         EXTRA_MODULES=[recipe],
     )
     return Model(onnx=onnx, folder=folder, listing=listing)
+
+
+def _converted(env: Any, options: Options, file: Path) -> Any:
+    """The user's ONNX file; or what `convert` makes of an MXNet model, or of one that is cut."""
+    if file.suffix == ".onnx" and not options.outputs:
+        return env.File(str(file))
+    params = [env.File(str(options.params))] if options.params else []
+    cuts = [word for name in options.outputs for word in ("--cut", name)]
+    return env.Pipeline(
+        f"build/models/{options.model}.onnx",
+        [env.File(str(file)), *params],
+        ARGUMENTS=["convert", "$SOURCE", *cuts, *_shape_flags(options)],
+    )[0]
 
 
 def build_cases(env: Any, options: Options, model: Model) -> Any:

@@ -18,6 +18,7 @@ DEFAULTS = {
     "target": "rk3399",
     "model": "efficientnet_lite0",
     "dtype": "float32",
+    "outputs": "",
     "device": "",
     "pythons": "",
 }
@@ -60,6 +61,19 @@ def test_model_file_is_found_from_the_users_folder(tmp_path):
     assert (chosen.model, chosen.model_file) == ("my_net-2", tmp_path / "my net-2.onnx")
 
 
+def test_mxnet_symbol_brings_the_parameters_of_the_highest_epoch(tmp_path):
+    for name in ("net-symbol.json", "net-0003.params", "net-0010.params", "net-small-0099.params", "net.params"):
+        (tmp_path / name).touch()
+    chosen = resolve(user_folder=tmp_path, model="net-symbol.json")
+    assert (chosen.model, chosen.model_file) == ("net", tmp_path / "net-symbol.json")
+    assert chosen.params == tmp_path / "net-0010.params"
+
+
+def test_outputs_cut_the_users_own_model(tmp_path):
+    (tmp_path / "net.onnx").touch()
+    assert resolve(user_folder=tmp_path, model="net.onnx", outputs="a, b/c:0").outputs == ("a", "b/c:0")
+
+
 def test_python_headers_may_be_repeated(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -82,8 +96,11 @@ def test_devices_of_a_board(device):
             "model: unknown name, got efficientnet_lite1; .*did you mean efficientnet_lite0",
         ),
         ({"model": "zzz"}, "model: unknown name, got zzz; .*scons models lists them"),
-        ({"model": "gone.onnx"}, "model: no such file, got gone.onnx; expected an .onnx file"),
-        ({"model": "./SConstruct"}, "model: unknown kind of file, got ./SConstruct; expected an .onnx file"),
+        ({"model": "gone.onnx"}, "model: no such file, got gone.onnx; expected an .onnx or -symbol.json file"),
+        (
+            {"model": "./SConstruct"},
+            "model: unknown kind of file, got ./SConstruct; expected an .onnx or -symbol.json file",
+        ),
         ({"device": "emulater"}, "device: does not fit target=rk3399, got emulater; .*did you mean emulator"),
         ({"device": "ssh://"}, "device: does not fit target=rk3399, got ssh://; "),
         ({"device": "ssh://a b"}, "device: does not fit target=rk3399, got ssh://a b; "),
@@ -92,6 +109,7 @@ def test_devices_of_a_board(device):
         ({"device": "none", "goals": ("smoke",)}, "device: nowhere to run the smoke test, got none; "),
         ({"pythons": "3.12"}, "pythons: no headers known, got 3.12; "),
         ({"shape": ["1,3,224,224"]}, "shape: cannot be read, got 1,3,224,224; expected NAME:1,3,224,224"),
+        ({"outputs": "a"}, "outputs: only for a model file of your own, got a; "),
         ({"shape": ["x:1,,2"]}, "shape: cannot be read, got x:1,,2; "),
         ({"python_headers": ["/nowhere"]}, "python_headers: no Python headers, got /nowhere; "),
     ],

@@ -75,4 +75,4 @@ def _load() -> None:
         importlib.import_module(f"{package.__name__}.{module.name}")
 
 
-CUT_HINT = "end the model before such nodes with --cut NODE, and do the rest on the CPU"
+CUT_HINT = "end the model before such nodes, with --cut NODE or scons outputs=NODE,NODE"

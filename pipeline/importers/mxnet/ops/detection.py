@@ -8,7 +8,7 @@ from ...findings import Unsupported
 from ..emitter import Emitter, Node, Tensor
 from ..registry import converts, refuse
 
-_CPU_HINT = "end the model before it with --cut NODE (scons: outputs=NODE), and choose the boxes on the CPU"
+_CPU_HINT = "end the model before it, with --cut NODE or scons outputs=NODE,NODE, and choose the boxes on the CPU"
 
 
 @converts("_contrib_MultiBoxPrior", "MultiBoxPrior")
