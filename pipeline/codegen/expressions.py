@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import sym
 from tvm.ir.prim import expr as ir
 
@@ -70,6 +71,7 @@ class ExpressionPrinter:
         self.vectors = vectors
         self._variables: dict[Any, str] = {}
         self._assumed: set[str] = set()
+        self._known: dict[Any, str] = {}
         self.registers = registers
         self.pointers: dict[Any, str] = {}
         self.scalars_used: set[str] = set()
@@ -141,6 +143,10 @@ class ExpressionPrinter:
 
     def _print(self, e: Any) -> tuple[str, int]:
         dtype = data_type(e)
+        if self._known and self.is_plain_load(e):
+            known = self._known.get(tvm_ffi.StructuralKey(e))
+            if known is not None:
+                return known, _ATOM
         if self.half_in_memory_only and isinstance(e, ir.Cast) and scalar_name(data_type(e.value)) == "float16":
             return self._load_half(e.value), _ATOM
         self.scalars_used.add(type_name(scalar_name(dtype)))
@@ -269,6 +275,28 @@ class ExpressionPrinter:
         return int(bound.min_value) >= 0 and int(bound.max_value) + int(index.lanes) <= int(e.source.ty.shape[0])
 
     # --- memory
+
+    @contextmanager
+    def knowing(self, values: dict[Any, str]) -> Iterator[None]:
+        """Within, loads (by their structure) have these values."""
+        self._known = values
+        yield
+        self._known = {}
+
+    def is_plain_load(self, e: Any) -> bool:
+        """Whether `e` is a load from memory, or a half's conversion that is one, and a number or vector of OpenCL C."""
+        load = e
+        if self.half_in_memory_only and isinstance(e, ir.Cast) and scalar_name(data_type(e.value)) == "float16":
+            load = e.value
+        if not isinstance(load, tvm.ir.TensorLoad) or load.source not in self.pointers:
+            return False
+        dtype = data_type(load)
+        if scalar_name(dtype) == "bool" or (load is e and self.half_in_memory_only and scalar_name(dtype) == "float16"):
+            return False
+        nested: list[Any] = []
+        tvm_ffi.structural_walk(load.indices[0], (tvm.ir.TensorLoad, nested.append))
+        fits = dtype.lanes == 1 or (dtype.lanes in VECTOR_WIDTHS and not self._load_needs_lanes(load, dtype))
+        return fits and not nested
 
     def _array(self, buffer: Any) -> str:
         pointer = self.pointers.get(buffer)

@@ -11,6 +11,7 @@ from tvm import s_tir, tirx
 
 from ..errors import ScheduleError
 from .expressions import call_name
+from .global_ids import join_thread_ids
 from .printer import print_kernel
 
 _AXES = "xyz"
@@ -92,7 +93,8 @@ def lower(func: tirx.PrimFunc, name: str, target: tvm.target.Target) -> LoweredF
         module = tvm.ir.transform.Sequential(device_passes())(module)
         device = {gv.name_hint: f for gv, f in module.functions.items() if int(f.attrs.get("calling_conv", 0)) == 2}
         finish = tvm.ir.transform.Sequential([s_tir.transform.StmtSimplify(), tirx.transform.LowerIntrin()])
-        device = {k: next(iter(finish(tvm.IRModule({k: f})).functions.values())) for k, f in device.items()}
+        joined = {k: tvm.IRModule({k: join_thread_ids(f)}) for k, f in device.items()}
+        device = {k: next(iter(finish(module).functions.values())) for k, module in joined.items()}
     except RuntimeError as e:
         raise ScheduleError(
             f"{name}: TVM cannot lower the scheduled function\n{str(e).strip().splitlines()[-1]}"

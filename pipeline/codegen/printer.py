@@ -6,6 +6,7 @@ pointers (vload4 becomes four scalar loads); private arrays with constant indice
 that are summed become mad; a function stands alone, without the prototypes of the others.
 """
 
+import itertools
 from typing import Any
 
 import tvm
@@ -16,12 +17,19 @@ from tvm.ir.prim.expr import Cast
 from ..errors import ScheduleError
 from .clip import clip_rows
 from .expressions import ExpressionPrinter
-from .keep import KEEP, UNKNOWN_ZERO
+from .global_ids import GLOBAL_ID
+from .keep import FENCE, IN_ORDER, KEEP, UNKNOWN_ZERO
 from .names import Names, snake_case
 from .pointers import ADVANCE, VectorPointers
 from .registers import plan_registers
+from .shared_loads import memory_of, shared_loads
 from .types import data_type, scalar_name, type_name
 
+_THREADS = {
+    "blockIdx": ("group", "get_group_id"),
+    "threadIdx": ("item", "get_local_id"),
+    GLOBAL_ID: ("global", "get_global_id"),
+}
 KERNEL_NAME = "KERNEL_NAME"  # stands in the text where the kernel's name goes
 
 
@@ -37,8 +45,11 @@ class _KernelPrinter:
         self._analyzer = sym.Analyzer()
         self._lines: list[str] = []
         self._indent = 1
+        self._in_order = False  # whether loads may not move to the front of arithmetic
+        self._computed = False  # whether arithmetic stands behind the last load
         self._pointers: dict[Any, str] = {p: self._names.fresh(_parameter_name(p)) for p in func.params}
         self._written: set[str] = set()
+        self._used = _variables_of(func.body)
         self._threads: dict[str, str] = {}
         private: dict[Any, str] = {}
         _collect_private(func.body, private, self._names)
@@ -89,17 +100,48 @@ class _KernelPrinter:
         method(s)
 
     def _on_seq_stmt(self, s: tirx.SeqStmt) -> None:
-        for child in s.seq:
-            self._statement(child)
+        children = list(s.seq)
+        done = 0
+        while done < len(children):
+            run = self._run_of_stores(children[done:])
+            if len(run) > 1:
+                with self._e.knowing(self._load_first(run)):
+                    for child in run:
+                        self._statement(child)
+            else:
+                self._statement(children[done])
+            done += max(1, len(run))
+
+    def _run_of_stores(self, statements: list[Any]) -> list[Any]:
+        """The stores to memory at the beginning, some of which may be behind a condition."""
+        if not isinstance(statements[0], tirx.BufferStore):
+            return []
+        stores = (
+            isinstance(s, tirx.IfThenElse) or (isinstance(s, tirx.BufferStore) and s.buffer in self._e.pointers)
+            for s in statements
+        )
+        return [s for s, _ in itertools.takewhile(lambda pair: pair[1], zip(statements, stores, strict=True))]
+
+    def _load_first(self, run: list[Any]) -> dict[Any, str]:
+        """Load what stores have in common; the names of the values."""
+        known = {}
+        for load in shared_loads(run, self._e.is_plain_load):
+            text = self._e.text(load)
+            name = self._names.fresh(f"{self._e.pointers[memory_of(load)]}_value")
+            self._line(f"const {type_name(data_type(load))} {name} = {text};")
+            known[tvm_ffi.StructuralKey(load)] = name
+        return known
 
     def _on_attr_stmt(self, s: tirx.AttrStmt) -> None:
         if s.attr_key == "thread_extent":
             tag = s.node.thread_tag
             if tag not in self._threads:
                 kind, axis = tag.split(".")
-                name = self._names.fresh(("group_" if kind == "blockIdx" else "item_") + axis)
-                call = "get_group_id" if kind == "blockIdx" else "get_local_id"
-                if int(s.value) > 1:
+                prefix, call = _THREADS[kind]
+                name = self._names.fresh(f"{prefix}_{axis}")
+                if s.node.var not in self._used:
+                    pass
+                elif int(s.value) > 1:
                     self._line(f"const int {name} = {call}({'xyz'.index(axis)});")
                 else:
                     name = "0"
@@ -144,8 +186,10 @@ class _KernelPrinter:
         if s.kind == tirx.ForKind.UNROLLED:
             self._line("#pragma unroll")
         counter = type_name(str(s.loop_var.ty))
+        around, self._in_order, self._computed = self._in_order, IN_ORDER in s.annotations, False
         with self._e.assuming(hold), self._vectors.loop(s.loop_var, advances=ADVANCE in s.annotations):
             self._block(f"for ({counter} {name} = {begin}; {name} < {end}; ++{name})", s.body)
+        self._in_order = around
 
     def _on_while(self, s: tirx.While) -> None:
         self._block(f"while ({self._e.text(s.condition)})", s.body)
@@ -161,8 +205,18 @@ class _KernelPrinter:
         pointer = self._e.pointers.get(s.buffer)
         if pointer is not None:
             self._written.add(pointer)
+        if self._in_order:
+            self._fence(s)
         for line in self._e.store(s.buffer, s.indices, s.value):
             self._line(line)
+
+    def _fence(self, s: tirx.BufferStore) -> None:
+        loads: list[Any] = []
+        tvm_ffi.structural_walk(s.value, (tvm.ir.TensorLoad, loads.append))
+        from_memory = any(load.source in self._e.pointers for load in loads)
+        if from_memory and self._computed:
+            self._line(FENCE)
+        self._computed = not from_memory
 
     def _on_evaluate(self, s: tirx.Evaluate) -> None:
         if isinstance(s.value, tvm.ir.Call):
@@ -171,6 +225,18 @@ class _KernelPrinter:
 
 def _collect_private(body: tirx.Stmt, found: dict[Any, str], names: Names) -> None:
     tvm_ffi.structural_walk(body, (tirx.AllocBuffer, lambda s: found.__setitem__(s.buffer, names.fresh(s.buffer.name))))
+
+
+def _variables_of(body: tirx.Stmt) -> set[Any]:
+    """The variables that expressions read."""
+    found: set[Any] = set()
+
+    def note(v: Any, kind: Any) -> None:
+        if kind == tvm_ffi.DefRegionKind.NONE:
+            found.add(v)
+
+    tvm_ffi.structural_walk(body, with_def_region_kind=(tvm.ir.Var, note))
+    return found
 
 
 def _parameter_name(p: Any) -> str:

@@ -1,24 +1,43 @@
 """Pointwise conv2d (1x1, stride 1, no pad) in NCHW4c: a register-tiled matrix product over all pixels of an image."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
+from ...codegen.keep import IN_ORDER
+from ...codegen.pointers import ADVANCE
 from ...targets import TargetSpec
 from ..base import knobs_of
 from ..facts import Conv2dFacts
 from .conv2d_direct import Conv2dDirect
-from .tiles import LANES, anchor_attributes, bind_tile, crop, fuse_epilogue, keep, unroll_copies, weight_vectors
+from .tiles import (
+    LANES,
+    anchor_attributes,
+    bind_tile,
+    crop,
+    fuse_epilogue,
+    keep,
+    unroll_copies,
+    weight_vectors,
+    whole_blocks,
+    widths,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """Pixels and blocks of four output channels that a work-item computes."""
+    """Pixels and blocks of four output channels that a work-item computes.
+
+    step: 0, the pixels of a block of input channels stay in registers and the weights pass; else the weights stay and
+    that many pixels pass at a time. advance: pointers are made before the loop; it costs two registers.
+    """
 
     pixels: int
     blocks: int
+    step: int
+    advance: int
 
 
 class Conv2d1x1:
@@ -31,9 +50,27 @@ class Conv2d1x1:
 
     @staticmethod
     def config(facts: Conv2dFacts) -> Tile:
-        # 4 pixels x 4 channels: 26 ALU and 8 load/store bundles for 16 mads, no spills. 4 x 8 spills (61 and 63 for
-        # 32), 8 x 4 too (63 and 87 for 32); guards for the end of the image cost 3 bundles. Mesa 25.0.7 for the T860.
-        return Tile(pixels=min(4, facts.out_height * facts.out_width), blocks=1)
+        # Cycles of a core a vector mad, none spills: 7 x 4 0.61, 8 x 4 0.64, 5 x 4 0.65, 4 x 4 0.69; 5 x 4 is the best
+        # with guards for the end of the image, 0.73. Mesa 25.0.7 for the T860.
+        pixels = facts.out_height * facts.out_width
+        if pixels < 5:
+            return Tile(pixels=pixels, blocks=1, step=0, advance=1)
+        best = next((p for p in (7, 8, 5, 4) if pixels % p == 0), 5)
+        return Tile(pixels=best, blocks=1, step=0 if best == 4 else 1, advance=0 if best == 8 else 1)
+
+    @staticmethod
+    def space(facts: Conv2dFacts) -> tuple[Tile, ...]:
+        """Every tile that may be best, `config` first; all are right for any layer."""
+        pixels = facts.out_height * facts.out_width
+        tiles = [
+            Tile(pixels=p, blocks=blocks, step=step, advance=advance)
+            for blocks in whole_blocks(facts.out_channels)
+            for p in widths(pixels, (2, 3, 4, 5, 6, 7, 8))
+            for step in (0, 1)
+            for advance in (0, 1)
+            if p * blocks <= 8 and (step or p * blocks <= 4)
+        ]
+        return tuple(dict.fromkeys([Conv2d1x1.config(facts), *tiles]))
 
     pack_weight = staticmethod(Conv2dDirect.pack_weight)
 
@@ -58,9 +95,7 @@ class Conv2d1x1:
             (facts.batch, out_blocks, pixels, LANES),
             lambda n, o, p, v: te.sum(column[n, i, p, c] * vector[o, i, 0, 0, c, v], axis=[i, c]),
             name="conv2d",
-            attrs=anchor_attributes(
-                cls.name, multiply_adds=facts.multiply_adds, pixels=tile.pixels, blocks=tile.blocks
-            ),
+            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, **asdict(tile)),
         )
         return crop(sums, facts, facts.dtype)
 
@@ -82,23 +117,36 @@ class Conv2d1x1:
         sch.unroll(oi)
         sch.unroll(pi)
         sch.vectorize(v)
-        # 3. one block of input channels a round; its data stays, weights pass through one channel at a time
+        # 3. one block of input channels a round, in which either weights or data pass
         sums = sch.get_sblock("conv2d")
         sch.compute_at(sums, item, preserve_unit_loops=True)
         depth = len(sch.get_loops(last)) - 3
         sn, so, sp, sv, i, c = sch.get_loops(sums)[depth:]
-        sch.reorder(i, c, sn, so, sp, sv)
-        column = sch.get_sblock("data_column")
-        weight = sch.get_sblock("weight_vector")
-        sch.set_scope(weight, 0, "local")
-        sch.set_scope(column, 0, "local")
-        sch.compute_at(column, i, preserve_unit_loops=False)
-        sch.compute_at(weight, c, preserve_unit_loops=False)
-        unroll_copies(sch, column, depth + 1)
-        unroll_copies(sch, weight, depth + 2)
-        for loop in (c, so, sp):
+        column, weight = sch.get_sblock("data_column"), sch.get_sblock("weight_vector")
+        for copy in (weight, column):
+            sch.set_scope(copy, 0, "local")
+        if facts.step:
+            passing, inner = sch.split(sp, [None, facts.step])
+            sch.reorder(i, passing, c, sn, so, inner, sv)
+            sch.compute_at(weight, i, preserve_unit_loops=False)
+            sch.compute_at(column, passing, preserve_unit_loops=False)
+            unroll_copies(sch, weight, depth + 1)
+            unroll_copies(sch, column, depth + 2)
+            unrolled = [passing, c, so, inner]
+        else:
+            sch.reorder(i, c, sn, so, sp, sv)
+            sch.compute_at(column, i, preserve_unit_loops=False)
+            sch.compute_at(weight, c, preserve_unit_loops=False)
+            unroll_copies(sch, column, depth + 1)
+            unroll_copies(sch, weight, depth + 2)
+            unrolled = [c, so, sp]
+        for loop in unrolled:
             sch.unroll(loop)
         sch.vectorize(sv)
         keep(sch, i)
+        if facts.step:
+            sch.annotate(i, IN_ORDER, 1)
+        if facts.advance:
+            sch.annotate(i, ADVANCE, 1)
         sch.decompose_reduction(sums, i)
         return f"conv2d_nchw4c_1x1_{facts.pixels}x{facts.blocks * LANES}"

@@ -1,6 +1,6 @@
 """conv2d in NCHW4c without groups, any kernel, stride, pad and dilation: rows of pixels in registers."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,8 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from ...codegen.clip import CLIP
+from ...codegen.keep import IN_ORDER
+from ...codegen.pointers import ADVANCE
 from ...targets import TargetSpec
 from ..base import extent, knobs_of
 from ..facts import Conv2dFacts, blocks_of
@@ -22,15 +24,26 @@ from .tiles import (
     pick_width,
     unroll_copies,
     weight_vectors,
+    whole_blocks,
+    widths,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """Pixels of a row and blocks of four output channels that a work-item computes."""
+    """Pixels of a row and blocks of four output channels that a work-item computes.
+
+    columns: 1, kernel columns are a loop too, which needs fewer registers; 0, they are unrolled. step: 0, the data of a
+    round stay in registers and the weights pass; else the weights of a kernel column stay and the data of that many
+    pixels pass at a time. in_order: loads stay where they are. advance: pointers are made before the loop.
+    """
 
     width: int
     blocks: int
+    columns: int
+    step: int
+    in_order: int
+    advance: int
 
 
 class Conv2dDirect:
@@ -44,8 +57,27 @@ class Conv2dDirect:
 
     @staticmethod
     def config(facts: Conv2dFacts) -> Tile:
-        # 4 pixels: their sums, the row of data (6 vectors for a 3x3) and a weight vector take 11 of 16 registers
-        return Tile(width=pick_width(facts.out_width, 4), blocks=1)
+        # 2 pixels x 8 channels: 0.65 cycles of a core a vector mad of a 3x3 kernel, 4 x 4 0.75; of stride 2 0.62, where
+        # 4 x 4 spills. Kernels of one column have nothing to share. Mesa 25.0.7 for the T860.
+        if facts.kernel[1] > 1 and blocks_of(facts.out_channels) % 2 == 0:
+            return Tile(width=min(2, facts.out_width), blocks=2, columns=0, step=0, in_order=1, advance=1)
+        width = pick_width(facts.out_width, 4 if facts.stride[1] == 1 or facts.kernel[1] == 1 else 2)
+        return Tile(width=width, blocks=1, columns=0, step=0, in_order=1, advance=0)
+
+    @staticmethod
+    def space(facts: Conv2dFacts) -> tuple[Tile, ...]:
+        """Every tile that may be best, `config` first; all are right for any layer."""
+        # Sums, a row of data and weights have 16 registers; only with columns in a loop may a tile be wide.
+        tiles = [
+            Tile(width=width, blocks=blocks, columns=columns, step=step, in_order=1, advance=advance)
+            for blocks in whole_blocks(facts.out_channels)
+            for width in widths(facts.out_width, (2, 3, 4, 5, 7, 8))
+            for columns in ((0, 1) if facts.kernel[1] > 1 else (0,))
+            for step in ((0, 1) if blocks == 1 and (columns or facts.kernel[1] == 1) else (0,))
+            for advance in (0, 1)
+            if width * blocks <= (8 if step else 6)
+        ]
+        return tuple(dict.fromkeys([Conv2dDirect.config(facts), *tiles]))
 
     @staticmethod
     def pack_weight(weight: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
@@ -75,7 +107,7 @@ class Conv2dDirect:
                 axis=[i, ky, kx, c],
             ),
             name="conv2d",
-            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, width=tile.width, blocks=tile.blocks),
+            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, **asdict(tile)),
         )
         return crop(sums, facts, facts.dtype)
 
@@ -95,26 +127,38 @@ class Conv2dDirect:
         sch.unroll(oi)
         sch.unroll(xi)
         sch.vectorize(v)
-        # 3. reduction: input blocks and kernel rows stay loops, the rest is unrolled around the row of data
+        # 3. input blocks and kernel rows stay loops, and the columns if asked; the rest is unrolled
         sums = sch.get_sblock("conv2d")
         sch.compute_at(sums, item, preserve_unit_loops=True)
         depth = len(sch.get_loops(last)) - 3
         sn, so, sy, sx, sv, i, ky, kx, c = sch.get_loops(sums)[depth:]
-        sch.reorder(i, ky, kx, c, sn, so, sy, sx, sv)
-        # 4. one row of data for all kernel columns; one weight vector at a time
-        row = sch.get_sblock("data_row")
-        weight = sch.get_sblock("weight_vector")
-        sch.set_scope(weight, 0, "local")
-        sch.set_scope(row, 0, "local")
-        sch.compute_at(row, ky, preserve_unit_loops=False)
-        sch.compute_at(weight, c, preserve_unit_loops=False)
-        unroll_copies(sch, row, depth + 2)
-        unroll_copies(sch, weight, depth + 4)
-        for loop in (kx, c, so, sx):
+        row, weight = sch.get_sblock("data_row"), sch.get_sblock("weight_vector")
+        for copy in (weight, row):
+            sch.set_scope(copy, 0, "local")
+        if facts.step:
+            passing, inner = sch.split(sx, [None, facts.step])
+            sch.reorder(i, ky, kx, passing, c, sn, so, sy, inner, sv)
+            places = ((row, passing, 4), (weight, kx, 3))
+            unrolled = [passing, c, so, inner]
+        else:
+            sch.reorder(i, ky, kx, c, sn, so, sy, sx, sv)
+            places = ((row, kx, 3) if facts.columns else (row, ky, 2), (weight, c, 4))
+            unrolled = [c, so, sx]
+        for copy, at, below in places:
+            sch.compute_at(copy, at, preserve_unit_loops=False)
+            unroll_copies(sch, copy, depth + below)
+        kept = [i, ky, kx] if facts.columns else [i, ky]
+        for loop in unrolled if facts.columns else [kx, *unrolled]:
             sch.unroll(loop)
         sch.vectorize(sv)
         sch.annotate(ky, CLIP, 1)
-        keep(sch, i, ky)
+        keep(sch, *kept)
+        innermost = [loop for loop in kept if extent(sch, loop) > 1][-1:]
+        for loop in innermost:
+            if facts.in_order:
+                sch.annotate(loop, IN_ORDER, 1)
+            if facts.advance:
+                sch.annotate(loop, ADVANCE, 1)
         sch.decompose_reduction(sums, i)
         kernel = f"{extent(sch, ky)}x{extent(sch, kx)}"
         return f"conv2d_nchw4c_{kernel}_{facts.width}x{facts.blocks * LANES}"

@@ -1,6 +1,6 @@
 """Depthwise conv2d (one filter a channel) in NCHW4c: rows of pixels in registers, four channels at a time."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,8 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from ...codegen.clip import CLIP
+from ...codegen.keep import IN_ORDER
+from ...codegen.pointers import ADVANCE
 from ...targets import TargetSpec
 from ..base import extent, knobs_of
 from ..facts import Conv2dFacts, blocks_of
@@ -22,14 +24,20 @@ from .tiles import (
     pick_width,
     unroll_copies,
     weight_vectors,
+    widths,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """Pixels of a row that a work-item computes."""
+    """Pixels of a row that a work-item computes.
+
+    in_order: loads stay where they are. advance: pointers are made before the loop over kernel rows.
+    """
 
     width: int
+    in_order: int
+    advance: int
 
 
 class DepthwiseConv2d:
@@ -42,8 +50,25 @@ class DepthwiseConv2d:
 
     @staticmethod
     def config(facts: Conv2dFacts) -> Tile:
-        # 4 sums and a row of up to 8 data vectors (5x5) leave room for the weights of a kernel row
-        return Tile(width=pick_width(facts.out_width, 4))
+        # The widest that do not spill, cycles of a core a vector mad: 3x3 of stride 1 1.65 and of stride 2 1.9, 5x5 1.4
+        # and 1.6 (Mesa 25.0.7 for the T860); most layers wait for memory longer than that.
+        small = facts.kernel[1] <= 3
+        if facts.stride[1] > 1:
+            return Tile(width=min(2, facts.out_width), in_order=0 if small else 1, advance=1)
+        if small:
+            return Tile(width=pick_width(facts.out_width, 4), in_order=0, advance=0)
+        return Tile(width=min(3, facts.out_width), in_order=1, advance=1)
+
+    @staticmethod
+    def space(facts: Conv2dFacts) -> tuple[Tile, ...]:
+        """Every tile that may be best, `config` first; all are right for any layer."""
+        tiles = [
+            Tile(width=width, in_order=in_order, advance=advance)
+            for width in widths(facts.out_width, (2, 3, 4, 5, 7))
+            for in_order in (0, 1)
+            for advance in (0, 1)
+        ]
+        return tuple(dict.fromkeys([DepthwiseConv2d.config(facts), *tiles]))
 
     @staticmethod
     def pack_weight(weight: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
@@ -69,7 +94,7 @@ class DepthwiseConv2d:
                 axis=[ky, kx],
             ),
             name="conv2d",
-            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, width=tile.width),
+            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, **asdict(tile)),
         )
         return crop(sums, facts, facts.dtype)
 
@@ -106,5 +131,9 @@ class DepthwiseConv2d:
         sch.vectorize(sv)
         sch.annotate(ky, CLIP, 1)
         keep(sch, ky)
+        if facts.in_order:
+            sch.annotate(ky, IN_ORDER, 1)
+        if facts.advance:
+            sch.annotate(ky, ADVANCE, 1)
         sch.decompose_reduction(sums, ky)
         return f"depthwise_conv2d_nchw4c_{extent(sch, ky)}x{extent(sch, kx)}_{facts.width}x{LANES}"

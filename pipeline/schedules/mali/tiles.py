@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from ...codegen.keep import KEEP
 from ...targets import TargetSpec
 from ..base import ANCHOR, KNOB, MULTIPLY_ADDS, extent, work_group
-from ..facts import Conv2dFacts
+from ..facts import Conv2dFacts, blocks_of
 
 LANES = 4
 
@@ -23,6 +23,16 @@ def pick_width(width: int, most: int, *, least: int = 3) -> int:
         if width % candidate == 0:
             return candidate
     return min(most, width)
+
+
+def widths(extent: int, choices: tuple[int, ...]) -> tuple[int, ...]:
+    """The choices that fit into an extent; the extent itself if none does."""
+    return tuple(c for c in choices if c <= extent) or (extent,)
+
+
+def whole_blocks(channels: int) -> tuple[int, ...]:
+    """How many vectors of channels (1, 2) a tile may have: no weights lie beyond the last, so they must divide."""
+    return (1, 2) if blocks_of(channels) % 2 == 0 else (1,)
 
 
 def padded_input(data: te.Tensor, facts: Conv2dFacts, out_width: int) -> te.Tensor:
