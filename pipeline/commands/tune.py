@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
     from ..targets import find_target
     from ..tuning import log as tuning_log
     from ..tuning.measure import best_predicted, unpacked
-    from ..tuning.search import open_tasks, search
+    from ..tuning.search import Search, open_workloads
 
     if args.processes < 1:
         raise ConfigError(f"--processes: not a number of compilers, got {args.processes}; expected 1 or more")
@@ -64,16 +64,17 @@ def main(args: argparse.Namespace) -> int:
         for dtype in args.dtype or ["float32"]:
             with log.step(f"read {model.name}, {dtype}"):
                 workloads += convolutions(model.onnx, target=args.target, dtype=dtype, shapes=shapes, outputs=args.cut)
-    tasks = open_tasks(workloads, args.log)
+    left = open_workloads(workloads, args.log)
     different = len({w.key for w in workloads})
-    print(f"{different} workloads, {different - len(tasks)} of them finished in {args.log}")
-    with Progress("tune", len(tasks), unit="workloads") as progress:
+    print(f"{different} workloads, {different - len(left)} of them finished in {args.log}")
+    with Progress("tune", len(left), unit="workloads") as progress:
 
         def report(facts: "Conv2dFacts", records: "Sequence[Record]") -> None:
             progress.advance()
             print(_line(facts, records), flush=True)
 
-        search(tasks, args.log, find_target(args.target), processes=args.processes, report=report)
+        target = find_target(args.target)
+        Search(log=args.log, target=target, processes=args.processes, report=report).run(left)
     if device is not None and archive is not None:
         candidates = best_predicted(tuning_log.read(args.log), workloads, args.top)
         with Progress("measure", len(candidates), unit="candidates") as progress, unpacked(device, archive) as bench:

@@ -33,16 +33,17 @@ class Decisions:
 
 def distance(a: Conv2dFacts, b: Conv2dFacts) -> float:
     """How far apart two convolutions are, in factors of two; infinite if their kernels differ in more than sizes."""
-    if _kind(a) != _kind(b):
+    if kind(a) != kind(b):
         return math.inf
     sizes = [(_area(f), f.in_channels, f.out_channels, f.batch) for f in (a, b)]
     return sum(abs(math.log2(x / y)) for x, y in zip(*sizes, strict=True)) + (a.pad != b.pad) * 0.5
 
 
-def _kind(f: Conv2dFacts) -> tuple[object, ...]:
-    kind = "depthwise" if f.is_depthwise else f.groups
+def kind(f: Conv2dFacts) -> tuple[object, ...]:
+    """What two convolutions must have in common for the knobs of one to say something about the other."""
+    groups = "depthwise" if f.is_depthwise else f.groups
     # fewer input channels than a vector has lanes make another kernel
-    return kind, f.kernel, f.stride, f.dilation, f.dtype, min(f.in_channels, 4)
+    return groups, f.kernel, f.stride, f.dilation, f.dtype, min(f.in_channels, 4)
 
 
 def _area(f: Conv2dFacts) -> int:

@@ -129,13 +129,12 @@ def test_search_interrupted_and_started_again_does_only_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "log.jsonl"
-    rounds: list[int] = []
+    calls: list[int] = []
 
     def compile_some(sources: list[str], *_args: object, **_options: object) -> list[list[NoData]]:
-        if len(rounds) == 1:
-            rounds.append(0)
+        calls.append(len(sources))
+        if len(calls) == 3:
             raise KeyboardInterrupt
-        rounds.append(len(sources))
         return [[NoData(name="k", reason="no compiler in this test")] for _ in sources]
 
     monkeypatch.setattr(search, "measure", compile_some)
@@ -144,13 +143,12 @@ def test_search_interrupted_and_started_again_does_only_what_is_left(
     reported: list[str] = []
 
     def run() -> None:
-        search.search(
-            search.open_tasks(workloads, path),
-            path,
-            find_target("rk3399"),
+        search.Search(
+            log=path,
+            target=find_target("rk3399"),
             processes=1,
             report=lambda facts, _: reported.append(facts.key),
-        )
+        ).run(search.open_workloads(workloads, path))
 
     with pytest.raises(KeyboardInterrupt):
         run()
@@ -158,8 +156,33 @@ def test_search_interrupted_and_started_again_does_only_what_is_left(
     assert {r.workload for r in log.read(path)} == {workloads[0]}
     run()
     assert reported == [w.key for w in workloads]
-    assert search.open_tasks(workloads, path) == []
+    assert search.open_workloads(workloads, path) == []
     assert all(r.time_us is None and r.failure == "no compiler in this test" for r in log.read(path))
+
+
+def test_search_ranks_by_borrowed_counts_and_carries_the_ranking_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Conv2dFacts] = []
+    plan = search.layer_plan(POINTWISE, space(POINTWISE)[0], find_target("rk3399"))
+
+    def build(facts: Conv2dFacts, candidate: Any, _target: object) -> None:
+        built.append(facts)
+        candidate.plan = plan
+
+    def predict(candidate: Any, _outcomes: object) -> None:
+        # the last of the space is the best
+        candidate.time_us = 1000.0 - [c.knobs for c in space(POINTWISE)].index(candidate.choice.knobs)
+
+    monkeypatch.setattr(search, "measure", lambda sources, *_args, **_options: [[] for _ in sources])
+    monkeypatch.setattr(search, "_build", build)
+    monkeypatch.setattr(search, "_predict", predict)
+    path, other = tmp_path / "log.jsonl", replace(POINTWISE, in_height=24)
+    assert space(other) == space(POINTWISE)
+    search.Search(log=path, target=find_target("rk3399"), processes=1, report=lambda *_: None).run([POINTWISE, other])
+    assert built.count(POINTWISE) == len(space(POINTWISE))
+    assert built.count(other) <= 1 + search._CARRIED
+    assert all(r.knobs == space(POINTWISE)[-1].knobs for r in log.best(log.read(path)))
 
 
 def test_log_of_a_writer_that_was_killed_is_whole(tmp_path: Path) -> None:
