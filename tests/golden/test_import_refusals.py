@@ -237,3 +237,9 @@ def test_what_onnxs_own_inference_does_not_survive_is_refused(op, inputs, attrib
         feeds["x1"] = feeds["x1"].astype("int64")
     model = model_of_node(op, feeds, opset=18, outputs=outputs, **attributes)
     assert message in str(refusal(save(model, tmp_path)))
+
+
+def test_a_pool_larger_than_its_image_is_refused(tmp_path: Path) -> None:
+    """onnxruntime refuses it, too; the property tests skip such cases, so this one is held fast."""
+    model = model_of_node("MaxPool", {"x": random_array((1, 2, 3, 3))}, opset=19, kernel_shape=[5, 5])
+    assert "does not fit into the padded input" in str(refusal(save(model, tmp_path)))

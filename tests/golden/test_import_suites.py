@@ -24,7 +24,8 @@ def _reports() -> list[Path]:
 
 @pytest.mark.skipif(not _reports(), reason=f"no model folders in {REPORTS}")
 @pytest.mark.parametrize("folder", _reports(), ids=lambda folder: folder.name)
-def test_reported_model_is_right_or_refused(folder: Path) -> None:
+@pytest.mark.parametrize("how", ["llvm", "opencl"])
+def test_reported_model_is_right_or_refused(how: str, folder: Path, tmp_path: Path) -> None:
     path = next(folder.rglob("*.onnx"))
     if path.stem.startswith("must_refuse"):
         with pytest.raises(MaliSdkError):
@@ -32,8 +33,16 @@ def test_reported_model_is_right_or_refused(folder: Path) -> None:
         return
     feeds = dict(np.load(folder / "inputs.npz"))
     wanted = list(np.load(folder / "expected.npz").values())
-    imported = import_onnx(path, shapes={name: array.shape for name, array in feeds.items()})
-    found = run(imported, feeds)
+    shapes = {name: array.shape for name, array in feeds.items()}
+    if how == "llvm":
+        found = run(import_onnx(path, shapes=shapes), feeds)
+    else:
+        pytest.importorskip("malisdk", reason="the malisdk wheel for this machine is not installed")
+        from malisdk_pipeline.commands.run import run_file
+        from malisdk_pipeline.compile import build_model
+
+        built = build_model(path, "host", shapes=shapes, out=tmp_path / "model.mali")
+        found = list(run_file(built, feeds, device="auto").values())
     assert len(found) == len(wanted)
     for ours, theirs in zip(found, wanted, strict=True):
         assert relative_error(ours, theirs) <= (4e-3 if theirs.dtype == np.float16 else 1e-5)
