@@ -1,7 +1,8 @@
-"""Reads AutoTVM's logs for Mali, as TopHub publishes them: one JSON record a line, of two spellings."""
+"""Reads AutoTVM's logs for Mali and Arm CPUs as TopHub publishes them: one JSON record a line, of two spellings."""
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from ..errors import ConfigError
 
+DEVICES = ("mali", "arm_cpu")
 OPERATORS = ("conv2d_nchw_spatial_pack", "conv2d_nchw_winograd", "depthwise_conv2d_nchw", "dense")
 _DTYPES = ("float32", "float16")
 # (task, template) of TVM 0.5's records; later ones name the operator itself
@@ -39,13 +41,17 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One configuration and the time it took on the board. `line` counts from 1; operator is one of OPERATORS."""
+    """One configuration and the time it took on the board, in seconds.
+
+    `line` counts from 1; operator is one of OPERATORS; device, one of DEVICES, is whose template the knobs are of.
+    """
 
     line: int
     operator: str
     workload: Workload
     knobs: Mapping[str, Knob]
     time_s: float
+    device: str = "mali"
 
     @property
     def dtype(self) -> str:
@@ -74,13 +80,14 @@ def _record(path: Path, number: int, line: str) -> Record | None:
     """None for a configuration that failed on the board."""
     try:
         data = json.loads(line)
-        operator, arguments, entities, result = _old(data) if "i" in data else _new(data)
+        device, operator, arguments, entities, result = _old(data) if "i" in data else _new(data)
         times, error = result[0], result[1]
         if error != 0:
             return None
-        if operator not in OPERATORS:
+        if operator not in OPERATORS or device not in DEVICES:
             raise ConfigError(
-                f"{path}:{number}: unknown operator, got {operator}; expected one of {', '.join(OPERATORS)}"
+                f"{path}:{number}: unknown operator, got {operator}.{device}; expected one of "
+                f"{', '.join(OPERATORS)} for {' or '.join(DEVICES)}"
             )
         time_s = sum(times) / len(times)
         if not (math.isfinite(time_s) and time_s > 0):
@@ -91,17 +98,27 @@ def _record(path: Path, number: int, line: str) -> Record | None:
         raise ConfigError(f"{path}:{number}: no AutoTVM record, got {line[:60]} ({e!r}); expected JSON of TVM") from e
     if workload.dtype not in _DTYPES:
         raise ConfigError(f"{path}:{number}: unknown dtype, got {workload.dtype}; expected one of {', '.join(_DTYPES)}")
-    return Record(line=number, operator=operator, workload=workload, knobs=knobs, time_s=time_s)
+    return Record(line=number, operator=operator, workload=workload, knobs=knobs, time_s=time_s, device=device)
 
 
-def _new(data: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence[Any], Sequence[Any]]:
-    _, task, arguments, *_ = data["input"]
-    return str(task).removesuffix(".mali"), arguments, data["config"]["entity"], data["result"]
+_Parts = tuple[str, str, Sequence[Any], Sequence[Any], Sequence[Any]]
 
 
-def _old(data: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence[Any], Sequence[Any]]:
-    _, task, arguments, _, _, config = data["i"]
-    return _OLD_NAMES.get((task, config["t"]), str(task)), arguments, config["e"], data["r"]
+def _new(data: Mapping[str, Any]) -> _Parts:
+    target, task, arguments, *_ = data["input"]
+    operator, _, device = str(task).partition(".")
+    return device or _device(target), operator, arguments, data["config"]["entity"], data["result"]
+
+
+def _old(data: Mapping[str, Any]) -> _Parts:
+    target, task, arguments, _, _, config = data["i"]
+    operator = _OLD_NAMES.get((task, config["t"]), str(task))
+    return _device(target), operator, arguments, config["e"], data["r"]
+
+
+def _device(target: str) -> str:
+    found = re.search(r"-device=(\S+)", target)
+    return found[1] if found else "mali"
 
 
 def _knob(value: Any) -> Knob:
@@ -117,10 +134,14 @@ def _workload(operator: str, arguments: Sequence[Any]) -> Workload:
     shape, weight_shape = tuple(map(int, data)), tuple(map(int, weight))
     if operator == "dense":
         return Workload(data=shape, weight=weight_shape, dtype=str(dtype))
-    (stride_y, stride_x), pad = arguments[2:4]
+    layouts = [a for a in arguments[4:] if isinstance(a, str) and a not in _DTYPES]
+    if any(layout != "NCHW" for layout in layouts):
+        raise ValueError(f"layout {layouts[0]}")
+    stride_y, stride_x = _pair(arguments[2])
+    pad = arguments[3] if isinstance(arguments[3], list) and len(arguments[3]) == 4 else _pair(arguments[3]) * 2
+    top, left, bottom, right = pad
     # The oldest records have no dilation; the layout follows the padding.
-    dilation_y, dilation_x = arguments[4] if isinstance(arguments[4], list) else (1, 1)
-    top, left, bottom, right = pad if len(pad) == 4 else (*pad, *pad)
+    dilation_y, dilation_x = (1, 1) if isinstance(arguments[4], str) else _pair(arguments[4])
     return Workload(
         data=shape,
         weight=weight_shape,
@@ -129,3 +150,8 @@ def _workload(operator: str, arguments: Sequence[Any]) -> Workload:
         pad=(int(top), int(left), int(bottom), int(right)),
         dilation=(int(dilation_y), int(dilation_x)),
     )
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    first, second = (value, value) if isinstance(value, int) else value
+    return first, second
