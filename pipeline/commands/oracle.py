@@ -1,4 +1,5 @@
-"""What kernels cost inside a Mali GPU, told by Mesa's compiler for it (Debian's arm64 packages; no GPU is needed)."""
+"""What kernels cost inside a Mali GPU, told by Mesa's compiler for it (Debian's arm64 packages; no GPU is needed), and
+the cost model that makes times of it."""
 
 import argparse
 import json
@@ -9,17 +10,20 @@ if TYPE_CHECKING:
     from ..oracle import Gpu, Outcome
 
 SUMMARY = "show what kernels cost inside a Mali GPU"
-_ACTIONS = ("setup", "check")
+_ACTIONS = ("setup", "check", "report", "fit")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words",
         nargs="+",
-        metavar="setup | check FILE.mali ... | FILE.cl ... | FILE.mali ...",
+        metavar="setup | check FILE.mali ... | report LOG ... | fit LOG ... | FILE.cl ... | FILE.mali ...",
         help="setup: load the compiler (164 MB) into the cache; check: try every kernel of a compiled model on the "
-        "driver; files alone: registers, spills, bundles and threads of their kernels",
+        "driver; report: judge the cost model on an AutoTVM log, network by network, with fits to the others, where "
+        "further logs only help to fit; fit: report, and write the constants of a fit to all of it; files alone: "
+        "registers, spills, bundles and threads of their kernels",
     )
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="fit: where to write the constants")
     parser.add_argument("--gpu", default="T860", help="T860 (default), T720, T760, T820, T830, T880, G31, G52, ...")
     parser.add_argument("--option", action="append", default=[], metavar="-DX=1", help="for the OpenCL compiler")
     parser.add_argument("--processes", type=int, default=2, metavar="N", help="compilers at once (2)")
@@ -42,13 +46,18 @@ def main(args: argparse.Namespace) -> int:
             raise ConfigError(f"oracle setup: takes no files, got {paths[0]}; expected nothing more")
         return _setup(gpu)
     if not paths:
-        raise ConfigError("oracle check: no file; expected FILE.mali")
+        expected = "FILE.mali" if action == "check" else "an AutoTVM log"
+        raise ConfigError(f"oracle {action}: no file; expected {expected}")
     files = [Path(path) for path in paths]
+    if (args.out is not None) != (action == "fit"):
+        raise ConfigError(f"--out: got {args.out or 'nothing'}; expected a file with `oracle fit`, and only there")
     for file in files:
         if not file.is_file():
             raise ConfigError(f"{file}: no such file; expected OpenCL C text or a .mali file, or {_known()}")
     if action == "check":
         return _check(files, gpu, as_json=args.json)
+    if action in ("report", "fit"):
+        return _report(files, gpu, args)
     return _costs(files, gpu, args)
 
 
@@ -83,6 +92,34 @@ def _check(files: list[Path], gpu: "Gpu", *, as_json: bool) -> int:
     failed = [name for name, check in checks.items() if not check.passed]
     if failed:
         raise DeviceError(f"{', '.join(failed)}: not all kernels would run on Mesa's driver; expected all")
+    return 0
+
+
+def _report(logs: list[Path], gpu: "Gpu", args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from .. import files, log
+    from ..errors import NothingToDo
+    from ..oracle.judge import judge, verdicts_text
+    from ..oracle.refit import refit
+    from ..tuning.measured import samples_of
+
+    measured = samples_of(logs, gpu, timeout_s=args.timeout, processes=args.processes)
+    for failure in measured.failures:
+        log.info(f"no sample: {failure}")
+    if not any(s.networks for s in measured.samples):
+        raise NothingToDo(f"{logs[0]}: no record of a known network that replays; expected TopHub's log for Mali")
+    made = refit(measured.samples, measured.older, fitted_on=", ".join(file.name for file in logs))
+    verdicts = judge(measured.samples, made.held_out_us, measured.older)
+    if args.json:
+        print(json.dumps({"model": asdict(made.model), "verdicts": [asdict(v) for v in verdicts]}, indent=2))
+    else:
+        total = len(measured.samples) + len(measured.failures)
+        print(f"{len(measured.samples)} of {total} records replay and compile")
+        print(verdicts_text(verdicts))
+        print(f"a fit to all: {made.model.label}")
+    if args.out is not None:
+        files.write_text(args.out, made.model.to_json())
     return 0
 
 

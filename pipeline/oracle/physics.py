@@ -47,6 +47,10 @@ class Constants:
     overlap: float = 2.0
     launch: float = 40.0
 
+    def rounded(self, digits: int) -> "Constants":
+        """To significant digits, so that machines that differ in the last bits agree."""
+        return Constants(**{f.name: float(f"{getattr(self, f.name):.{digits}g}") for f in fields(self)})
+
 
 NAMES = tuple(f.name for f in fields(Constants))
 
