@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import relax, te, tirx
 
 from .codegen.lower import DeviceKernel, LoweredFunction, lower
+from .codegen.parts import begin_at
 from .codegen.printer import KERNEL_NAME
 from .codegen.stock import lower_stock
 from .errors import ScheduleError
@@ -29,7 +30,7 @@ from .plan import (
     place_in_arena,
 )
 from .schedules.apply import schedule
-from .schedules.base import KNOB, LAUNCH, MULTIPLY_ADDS, WORKLOAD, Scheduled, anchor_of
+from .schedules.base import CONCAT, KNOB, LAUNCH, MULTIPLY_ADDS, WORKLOAD, Scheduled, anchor_of
 from .targets import OURS, STOCK, TargetSpec
 
 _SHORT = {"float32": "f32", "float16": "f16", "float64": "f64"}
@@ -47,6 +48,16 @@ class _Tensor:
     data: "np.ndarray[Any, Any] | None" = None
     first: int = 1 << 30
     last: int = -1
+    whole: "_Tensor | None" = None  # what this is a part of, from offset_bytes on
+    offset_bytes: int = 0
+
+    @property
+    def root(self) -> "tuple[_Tensor, int]":
+        """The tensor with memory of its own that holds this one, and where in it this one begins."""
+        if self.whole is None:
+            return self, 0
+        root, offset_bytes = self.whole.root
+        return root, offset_bytes + self.offset_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +70,8 @@ class LaunchNote:
 
 @dataclass(kw_only=True)
 class _Step:
-    kernel: int
+    kernel: DeviceKernel
+    kernel_name: str
     tensors: list[_Tensor]
     global_size: tuple[int, int, int]
     layer: str
@@ -148,8 +160,11 @@ class Assembler:
         types = call.ty_args[0]
         fields = list(types.fields) if hasattr(types, "fields") else [types]
         made = [_tensor(tuple(int(d) for d in t.shape), str(t.dtype)) for t in fields]
-        if any(t.size_bytes for t in made):
-            self._emit(name, self.mod[name], arguments + made)
+        func = self.mod[name]
+        if CONCAT in (func.attrs or {}):
+            self._concat(arguments, made[0])
+        elif any(t.size_bytes for t in made):
+            self._emit(name, func, arguments + made)
         return tuple(made) if hasattr(types, "fields") else made[0]
 
     def _emit(self, name: str, func: tirx.PrimFunc, tensors: list[_Tensor]) -> None:
@@ -158,11 +173,11 @@ class Assembler:
         f = self._functions[name]
         scratch = [_tensor((n,), "uint8") for n in f.lowered.scratch_bytes]
         for i, call in enumerate(f.lowered.calls):
-            kernel = self._kernel(call.kernel, f.scheduled.kernel_name)
             used = [tensors[a] if a >= 0 else scratch[-1 - a] for a in call.arguments]
             self._steps.append(
                 _Step(
-                    kernel=kernel,
+                    kernel=call.kernel,
+                    kernel_name=f.scheduled.kernel_name,
                     tensors=used,
                     global_size=call.kernel.global_size,
                     layer=name.removeprefix("fused_"),
@@ -189,14 +204,26 @@ class Assembler:
         launch = int(anchor.get(LAUNCH, 0))
         return _Function(scheduled=scheduled, lowered=lowered, flops=flops, note=note, flops_launch=launch)
 
-    def _kernel(self, kernel: DeviceKernel, base: str) -> int:
-        key = (kernel.source, kernel.local_size)
+    def _concat(self, parts: list[_Tensor], whole: _Tensor) -> None:
+        """Let the parts lie in the whole; what has a place of its own already is copied there."""
+        offset_bytes = 0
+        for part in parts:
+            if part.place is Place.ARENA and part.whole is None and self._is_written(part):
+                part.whole, part.offset_bytes = whole, offset_bytes
+            else:
+                self._copy(part, _tensor(part.shape, part.dtype, whole=whole, offset_bytes=offset_bytes))
+            offset_bytes += part.size_bytes
+
+    def _kernel(self, step: _Step) -> int:
+        kernel, base = step.kernel, step.kernel_name
+        source = begin_at(kernel.source, [t.root[1] for t in step.tensors])
+        key = (source, kernel.local_size)
         if key not in self._known:
             self._known[key] = len(self._kernels)
             readable = re.sub(r"\W", "_", base)[:80]
             name = f"{readable}_{_SHORT.get(self.dtype, self.dtype)}_{len(self._kernels)}"
             self._kernels.append(
-                Kernel(name=name, source=kernel.source.replace(KERNEL_NAME, name), local_size=kernel.local_size)
+                Kernel(name=name, source=source.replace(KERNEL_NAME, name), local_size=kernel.local_size)
             )
         return self._known[key]
 
@@ -208,19 +235,22 @@ class Assembler:
         for i, (result, info) in enumerate(zip(results, outputs, strict=True)):
             if result.dtype != info.dtype:
                 raise ScheduleError(f"{info.name}: lowered to another dtype, got {result.dtype}; expected {info.dtype}")
-            if result.place is not Place.ARENA or (result.size_bytes and result.last < 0):
-                result = self._copy(result, info)
+            whole = result.whole is None and self._is_written(result)
+            if result.place is not Place.ARENA or not whole:
+                result = self._copy(result, _tensor(info.shape, info.dtype))
             result.place, result.index = Place.OUTPUT, i
             finals.append(result)
         return finals
 
-    def _copy(self, source: _Tensor, info: TensorInfo) -> _Tensor:
-        count = math.prod(info.shape)
-        target = _tensor(info.shape, info.dtype)
+    def _is_written(self, tensor: _Tensor) -> bool:
+        return not tensor.size_bytes or any(t.root[0] is tensor for step in self._steps for t in step.tensors)
+
+    def _copy(self, source: _Tensor, target: _Tensor) -> _Tensor:
+        count = math.prod(target.shape)
         if count:
-            a = te.placeholder((count,), dtype=info.dtype, name="source")
+            a = te.placeholder((count,), dtype=target.dtype, name="source")
             func = te.create_prim_func([a, te.compute((count,), lambda i: a[i], name="copy")])
-            self._emit(f"copy_{info.dtype}_{count}", func, [source, target])
+            self._emit(f"copy_{target.dtype}_{count}", func, [source, target])
         return target
 
     # --- the plan
@@ -237,7 +267,10 @@ class Assembler:
         used: dict[_Tensor, None] = dict.fromkeys(arguments)
         used.update(dict.fromkeys(finals))
         for step in self._steps:
-            used.update(dict.fromkeys(step.tensors))
+            for t in step.tensors:
+                root = t.root[0]
+                used[root] = None
+                root.first, root.last = min(root.first, t.first), max(root.last, t.last)
         live = [t for t in used if t.place is Place.ARENA]
         offsets, arena_bytes = place_in_arena([t.size_bytes for t in live], [(t.first, t.last) for t in live])
         offset_of = dict(zip(live, offsets, strict=True))
@@ -260,6 +293,7 @@ class Assembler:
                 buffer = Buffer(place=t.place, index=index, offset=offset_of.get(t, 0), size_bytes=size_bytes)
             number[t] = len(buffers)
             buffers.append(buffer)
+        kernels = [self._kernel(s) for s in self._steps]
         return Plan(
             model_name=model_name,
             target=self.target.name,
@@ -276,15 +310,15 @@ class Assembler:
             kernels=tuple(self._kernels),
             launches=tuple(
                 Launch(
-                    kernel=s.kernel,
-                    buffers=tuple(number[t] for t in s.tensors),
+                    kernel=kernel,
+                    buffers=tuple(number[t.root[0]] for t in s.tensors),
                     global_size=s.global_size,
                     layer=s.layer,
                     rule=s.rule,
                     flops=s.flops,
                     bytes=sum(t.size_bytes for t in dict.fromkeys(s.tensors)),
                 )
-                for s in self._steps
+                for s, kernel in zip(self._steps, kernels, strict=True)
             ),
             weights=pool.data,
             arena_bytes=align(arena_bytes, ARENA_ALIGNMENT_BYTES),
@@ -315,9 +349,20 @@ def _tensor(
     place: Place = Place.ARENA,
     index: int = 0,
     data: "np.ndarray[Any, Any] | None" = None,
+    whole: _Tensor | None = None,
+    offset_bytes: int = 0,
 ) -> _Tensor:
     size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-    return _Tensor(size_bytes=size_bytes, dtype=dtype, shape=shape, place=place, index=index, data=data)
+    return _Tensor(
+        size_bytes=size_bytes,
+        dtype=dtype,
+        shape=shape,
+        place=place,
+        index=index,
+        data=data,
+        whole=whole,
+        offset_bytes=offset_bytes,
+    )
 
 
 def _is_constant(e: Any) -> bool:

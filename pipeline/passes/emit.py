@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm
-from tvm import relax, te
+from tvm import relax, te, topi
 from tvm.relax.utils import gen_call_tir_inputs
 from tvm.s_tir import Schedule
 
-from ..schedules.base import WORKLOAD, anchor_name
+from ..schedules.base import CONCAT, WORKLOAD, anchor_name
 
-_INJECTIVE = 2  # TVM's OpPatternKind
+_INJECTIVE, _OPAQUE = 2, 8  # TVM's OpPatternKind
 
 
 def emit_anchored(
@@ -32,3 +32,10 @@ def emit_apart(
     """emit_te of what the fuser must not put behind another kernel's sums, though each element has its own source."""
     func, inputs, output = gen_call_tir_inputs(compute, *arguments)[:3]
     return bb.emit(relax.call_tir(bb.add_func(func.with_attr("op_pattern", _INJECTIVE), name), inputs, output))
+
+
+def emit_concat(bb: relax.BlockBuilder, parts: Sequence[Any]) -> Any:
+    """Tensors of batch 1 one behind the other along axis 1: no kernel but a note for whoever places tensors."""
+    func, inputs, output = gen_call_tir_inputs(lambda *t: topi.concatenate(t, axis=1), *parts)[:3]
+    func = func.with_attr("op_pattern", _OPAQUE).with_attr(CONCAT, 1)
+    return bb.emit(relax.call_tir(bb.add_func(func, "concat_nchw4c"), inputs, output))

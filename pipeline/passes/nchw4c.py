@@ -17,7 +17,7 @@ from ..schedules.facts import Conv2dFacts, blocks_of
 from ..schedules.mali.conv2d_transpose import Conv2dTranspose, Conv2dTransposeFacts
 from ..schedules.mali.softmax import Softmax, SoftmaxFacts
 from .choose_conv2d import CONV2D_RULES, Chosen, Decide, choose, packed_constants
-from .emit import emit_anchored, emit_apart
+from .emit import emit_anchored, emit_apart, emit_concat
 from .matmul import matmul
 from .rewrite import Rewriter, constant, operator_name, static_shape
 
@@ -282,9 +282,12 @@ class _Blocking(Rewriter):
         if not parts or axis is None or int(axis) % 4 != 1:
             return None
         known = [p for p in parts if p is not None]
-        if len(known) < len(parts) or any(p.channels % LANES for p in known):
+        if len(known) < len(parts) or any(p.channels % LANES for p in known[:-1]):
             return None
-        return self._emit(relax.op.concat([p.expr for p in known], axis=1), sum(p.channels for p in known))
+        channels = sum(p.channels for p in known)
+        if known[0].shape[0] != 1 or len(known) == 1:
+            return self._emit(relax.op.concat([p.expr for p in known], axis=1), channels)
+        return _Blocked(expr=emit_concat(self.bb, [p.expr for p in known]), channels=channels)
 
     def _emit(self, expr: Any, channels: int) -> _Blocked:
         return _Blocked(expr=self.bb.emit(expr), channels=channels)

@@ -259,7 +259,7 @@ def _conv(emit, x, out: int, kernel: int = 3, groups: int = 1, **attributes):
         ),
         pytest.param(
             lambda emit, x: emit(relax.op.concat([_conv(emit, x, 4), _conv(emit, x, 8)], axis=1)),
-            ["pack_nchw4c", "conv2d_direct", "conv2d_direct1", "concat", "unpack_nchw4c"],
+            ["pack_nchw4c", "conv2d_direct", "conv2d_direct1", "concat_nchw4c", "unpack_nchw4c"],
             id="concat of whole vectors stays blocked",
         ),
         pytest.param(
