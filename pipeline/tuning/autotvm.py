@@ -134,7 +134,7 @@ def _workload(operator: str, arguments: Sequence[Any]) -> Workload:
     shape, weight_shape = tuple(map(int, data)), tuple(map(int, weight))
     if operator == "dense":
         return Workload(data=shape, weight=weight_shape, dtype=str(dtype))
-    layouts = [a for a in arguments[4:] if isinstance(a, str) and a not in _DTYPES]
+    layouts = [a for a in arguments[4:] if isinstance(a, str) and a.startswith("N")]
     if any(layout != "NCHW" for layout in layouts):
         raise ValueError(f"layout {layouts[0]}")
     stride_y, stride_x = _pair(arguments[2])
