@@ -130,6 +130,10 @@ class _Conversion:
                 where = f"variable {node.name!r}" if node.is_variable else f"node {node.name!r} ({node.operator})"
                 self.findings.append(Finding(where=where, text=str(e), hint=e.hint))
                 self._values[index] = None
+            except Exception as e:  # numpy and onnx raise many kinds; each must end as this node's refusal
+                text = f"cannot be converted: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
+                self.findings.append(Finding(where=f"node {node.name!r} ({node.operator})", text=text))
+                self._values[index] = None
         return self._model(heads)
 
     def _needed(self, heads: Sequence[Reference]) -> tuple[list[int], set[int]]:

@@ -127,6 +127,8 @@ class _Reader:
             raise self._damaged(f"array {index} has type {flag}; expected 0 to {max(_DTYPES)}")
         dtype = _DTYPES[flag]
         size_bytes = math.prod(extents) * dtype.itemsize
+        if max(extents, default=0) >= 2**31:
+            raise self._damaged(f"array {index} has shape {extents}; expected extents below 2**31")
         if size_bytes > len(self._data) - self._at:
             left = len(self._data) - self._at
             raise self._damaged(f"array {index} of shape {extents} needs {size_bytes} bytes, got {left}")
