@@ -12,12 +12,7 @@ _ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softrelu"
 
 @converts("Activation")
 def activation(g: Emitter, node: Node) -> Tensor:
-    kind, x = node.attributes.text("act_type", None, *_ACTIVATIONS, "log_sigmoid", "mish"), node.data
-    if kind == "log_sigmoid":
-        return g.emit("Neg", g.emit("Softplus", g.emit("Neg", x)))
-    if kind == "mish":
-        return g.emit("Mul", x, g.emit("Tanh", g.emit("Softplus", x)))
-    return g.emit(_ACTIVATIONS[kind], x)
+    return g.emit(_ACTIVATIONS[node.attributes.text("act_type", None, *_ACTIVATIONS)], node.data)
 
 
 @converts("LeakyReLU", weights=(1,))
@@ -61,26 +56,25 @@ def softmax(g: Emitter, node: Node) -> Tensor:
     return g.emit("LogSoftmax" if node.operator == "log_softmax" else "Softmax", x, axis=axis)
 
 
-def _flat_softmax(g: Emitter, x: Tensor) -> Tensor:
-    """Over everything but the batch."""
-    flat = g.reshape(x, (x.shape[0], math.prod(x.shape[1:])))
-    return g.reshape(g.emit("Softmax", flat, axis=1), x.shape)
-
-
 @converts("SoftmaxActivation")
 def softmax_activation(g: Emitter, node: Node) -> Tensor:
+    """`instance` means the last axis: MXNet makes rows of whatever stands before it."""
     mode = node.attributes.text("mode", "instance", "instance", "channel")
-    return g.emit("Softmax", node.data, axis=1) if mode == "channel" else _flat_softmax(g, node.data)
+    return g.emit("Softmax", node.data, axis=normal_axis(1 if mode == "channel" else -1, node.data.rank))
 
 
 @converts("SoftmaxOutput", "Softmax", uses=1)
 def softmax_output(g: Emitter, node: Node) -> Tensor:
+    """Over everything but the batch, unless an attribute says over which axis."""
     a, x = node.attributes, node.data
     a.ignore("grad_scale", "ignore_label", "use_ignore", "normalization", "out_grad", "smooth_alpha")
     preserve = a.flag("preserve_shape", False)
     if a.flag("multi_output", False):
         return g.emit("Softmax", x, axis=normal_axis(1, x.rank))
-    return g.emit("Softmax", x, axis=x.rank - 1) if preserve else _flat_softmax(g, x)
+    if preserve:
+        return g.emit("Softmax", x, axis=x.rank - 1)
+    flat = g.reshape(x, (x.shape[0], math.prod(x.shape[1:])))
+    return g.reshape(g.emit("Softmax", flat, axis=1), x.shape)
 
 
 @converts("LogisticRegressionOutput", uses=1)

@@ -1,8 +1,11 @@
 """Slices, crops, lookups."""
 
+import numpy as np
+
 from ...findings import Unsupported
 from ..emitter import Emitter, Node, Tensor, normal_axis
 from ..registry import converts
+from .structure import tensor_type
 
 _END = 2**31 - 1
 
@@ -77,10 +80,11 @@ def take(g: Emitter, node: Node) -> Tensor:
 
 @converts("one_hot")
 def one_hot(g: Emitter, node: Node) -> Tensor:
-    from .structure import tensor_type
-
-    a = node.attributes
-    values = g.constant([0], tensor_type(node))
-    on_off = [a.number("off_value", 0.0), a.number("on_value", 1.0)]
-    count = g.constant([a.integer("depth")])
-    return g.emit("OneHot", g.cast(node.data, "int64"), count, g.constant(on_off, values.dtype), axis=-1)
+    """An index outside of 0 .. depth - 1 gives a row without a hot one."""
+    a, x = node.attributes, node.data
+    dtype, depth = tensor_type(node), a.integer("depth")
+    if depth < 1:
+        raise Unsupported(f"attribute depth, got {depth}; expected a positive integer")
+    hot, cold = (g.constant(np.array(a.number(f"{k}_value", v), dtype)) for k, v in (("on", 1.0), ("off", 0.0)))
+    index = g.reshape(g.cast(x, "int64"), (*x.shape, 1))
+    return g.emit("Where", g.emit("Equal", index, g.constant(list(range(depth)))), hot, cold)

@@ -1,5 +1,7 @@
 """Batch, layer, instance, group, L2 and local response normalisation."""
 
+import math
+
 import numpy as np
 
 from ...findings import Unsupported
@@ -63,16 +65,20 @@ def instance_norm(g: Emitter, node: Node) -> Tensor:
 
 @converts("GroupNorm", weights=(1, 2))
 def group_norm(g: Emitter, node: Node) -> Tensor:
+    """gamma and beta are of each group (MXNet 1.x) or of each channel (2.0)."""
     a, x = node.attributes, node.data
     groups = a.integer("num_groups", 1)
     if a.flag("output_mean_var", False):
         raise Unsupported("attribute output_mean_var, got True; expected False")
     if x.rank < 3 or groups < 1 or x.shape[1] % groups:
         raise Unsupported(f"attribute num_groups, got {groups} for data of shape {x.shape}")
+    parts = g.reshape(x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups))
+    gamma, beta, epsilon = node.input(1), node.input(2), a.number("eps", 1e-5)
+    if gamma.shape == beta.shape == (groups,):
+        return g.reshape(g.emit("InstanceNormalization", parts, gamma, beta, epsilon=epsilon), x.shape)
     ones, zeros = (g.constant(np.full(groups, v, np.float32)) for v in (1, 0))
-    parts = g.reshape(x, (x.shape[0], groups, -(-int(np.prod(x.shape[1:])) // groups)))
-    plain = g.reshape(g.emit("InstanceNormalization", parts, ones, zeros, epsilon=a.number("eps", 1e-5)), x.shape)
-    gamma, beta = (g.reshape(node.input(i), (1, x.shape[1], *[1] * (x.rank - 2))) for i in (1, 2))
+    plain = g.reshape(g.emit("InstanceNormalization", parts, ones, zeros, epsilon=epsilon), x.shape)
+    gamma, beta = (g.reshape(t, (1, x.shape[1], *[1] * (x.rank - 2))) for t in (gamma, beta))
     return g.emit("Add", g.emit("Mul", plain, gamma), beta)
 
 
