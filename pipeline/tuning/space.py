@@ -24,7 +24,15 @@ def space(facts: Conv2dFacts) -> list[Choice]:
 
 
 def is_legal(facts: Conv2dFacts, rule: str, knobs: Mapping[str, int]) -> bool:
-    return rule in rules_for(facts) and any(dict(knobs) == c.knobs for c in _of_rule(rule, facts))
+    """Whether the rule takes the convolution with these knobs; those that are left out have the rule's defaults."""
+    if rule not in rules_for(facts):
+        return False
+    candidates = _of_rule(rule, facts)
+    try:
+        complete = Choice(rule=rule, knobs=knobs).tile(facts)
+    except (TypeError, KeyError):
+        return False
+    return any(vars(complete) == c.knobs for c in candidates)
 
 
 def _of_rule(name: str, facts: Conv2dFacts) -> list[Choice]:
