@@ -17,7 +17,7 @@ SUMMARY = "show what a model or a .mali file holds"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, help="an ONNX file, or a .mali file")
+    parser.add_argument("file", type=Path, help="an ONNX file, an MXNet symbol or prefix, or a .mali file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--kernels", action="store_true", help="of a .mali file: print every kernel's OpenCL source")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME:DIMS", help=f"of a model: {OPTION_HELP}")
@@ -28,8 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """0 for a file that is sound and a model that would compile; a model's problems end in ImportFailed."""
-    if not args.file.is_file():
-        raise ConfigError(f"{args.file}: no such file")
     if args.file.suffix == ".mali":
         _show_plan(args)
     else:
@@ -42,6 +40,8 @@ def _show_plan(args: argparse.Namespace) -> None:
 
     if args.shape or args.cut:
         raise ConfigError(f"{args.file}: --shape and --cut are for models, got a compiled file")
+    if not args.file.is_file():
+        raise ConfigError(f"{args.file}: no such file")
     plan = container.read(args.file)
     if args.json:
         print(json.dumps(_plan_summary(plan), indent=2))
@@ -53,11 +53,11 @@ def _show_plan(args: argparse.Namespace) -> None:
 
 def _show_model(args: argparse.Namespace) -> None:
     from ..importers.findings import raise_findings
-    from ..importers.survey import survey_onnx
+    from ..importers.survey import survey_file
 
     if args.kernels:
         raise ConfigError(f"{args.file}: only a .mali file has kernels", hint="python -m malisdk_pipeline compile")
-    found = survey_onnx(args.file, shapes=parse_shapes(args.shape), outputs=args.cut)
+    found = survey_file(args.file, shapes=parse_shapes(args.shape), outputs=args.cut)
     print(json.dumps(_model_summary(found), indent=2) if args.json else _model_text(args.file.name, found))
     raise_findings(args.file, list(found.findings))
 
@@ -67,6 +67,7 @@ def _model_summary(found: "Survey") -> dict[str, object]:
         "opset": found.opset,
         "domains": dict(found.domains),
         "producer": found.producer,
+        "layers": dict(found.layers),
         "inputs": [{"name": p.name, "dtype": p.dtype, "shape": p.shape} for p in found.inputs],
         "outputs": [{"name": p.name, "dtype": p.dtype, "shape": p.shape} for p in found.outputs],
         "parameters": found.parameters,
@@ -85,6 +86,8 @@ def _model_text(name: str, found: "Survey") -> str:
     lines += [f"domain  {domain}, opset {version}" for domain, version in sorted(found.domains.items())]
     lines += [f"input   {_port(p)}" for p in found.inputs]
     lines += [f"output  {_port(p)}" for p in found.outputs]
+    if found.layers:
+        lines.append("layers  " + ", ".join(f"{n} {layer}" for layer, n in found.layers.items()))
     nodes = {state: sum(o.states.get(state, 0) for o in found.operators) for state in _STATES}
     lines += [
         f"weights {found.parameters:,} numbers, {found.parameter_bytes:,} bytes",

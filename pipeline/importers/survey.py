@@ -4,7 +4,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -41,11 +41,15 @@ class OperatorCount:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """`parameters` are the numbers in weights and constants that are used. Without `findings` the model is taken."""
+    """`parameters` are the numbers in weights and constants that are used. Without `findings` the model is taken.
+
+    `layers` counts the operators of a file that is no ONNX; `operators` are those of the ONNX model that is made of it.
+    """
 
     opset: int
     domains: Mapping[str, int]
     producer: str
+    layers: Mapping[str, int]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     operators: tuple[OperatorCount, ...]
@@ -56,6 +60,20 @@ class Survey:
     @property
     def multiply_adds(self) -> int:
         return sum(o.multiply_adds for o in self.operators)
+
+
+def survey_file(path: Path, *, shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[str] | None) -> Survey:
+    """Look through a model file. Raises ImportFailed for one that is none, ConfigError for wrong names or shapes."""
+    from .mxnet import is_mxnet, survey_mxnet
+
+    if not is_mxnet(path):
+        return survey_onnx(path, shapes=shapes, outputs=outputs)
+    loaded = survey_mxnet(path, shapes=shapes, outputs=outputs)
+    layers = dict(sorted(Counter(loaded.operators).items()))
+    found = survey_model(path, loaded.model, shapes={}, outputs=None)
+    # What could not be converted is left out of the ONNX model, so what that lacks is no news.
+    findings = loaded.findings or found.findings
+    return replace(found, layers=layers, producer="MXNet", findings=findings)
 
 
 def survey_onnx(path: Path, *, shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[str] | None) -> Survey:
@@ -93,6 +111,7 @@ def survey_model(
     return Survey(
         opset=opset_of(model),
         domains={o.domain: o.version for o in model.opset_import if o.domain not in ("", "ai.onnx")},
+        layers={},
         producer=" ".join(filter(None, [model.producer_name, model.producer_version])),
         inputs=tuple(Port(name=v.name, dtype=_dtype(v), shape=static.get(v.name, _shape(v))) for v in inputs),
         outputs=tuple(known[o.name] for o in model.graph.output),

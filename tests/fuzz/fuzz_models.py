@@ -2,10 +2,11 @@
 
     python tests/fuzz/fuzz_models.py --minutes 20 --keep FOLDER
 
-A case is a file of the corpus (the onnx package's node cases), damaged as the seed and the case's number say, and then
-imported, looked through (`inspect`) or compiled. It runs in a worker, so that a crash is found, too. Found is: any
-exception but the pipeline's own, more than LIMIT_S seconds, and more memory than twice the file and SPARE_BYTES. The
-files of what was found are kept, with a text of how it ended; `--case FILE` runs such a file again, with its traceback.
+A case is a model of the corpus (the onnx package's node cases; small MXNet symbols with parameters), damaged as the
+seed and the case's number say, and then imported, looked through (`inspect`) or compiled. It runs in a worker, so that
+a crash is found, too. Found is: any exception but the pipeline's own, more than LIMIT_S seconds, and more memory than
+twice the files and SPARE_BYTES. The files of what was found are kept, with a text of how it ended; `--case FILE` runs
+such a file again, with its traceback.
 """
 
 import argparse
@@ -14,23 +15,32 @@ import os
 import random
 import resource
 import select
+import shutil
 import subprocess
 import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "onnx_suite")]
+_TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_TESTS / name) for name in ("fuzz", "onnx_suite", "mxnet")]
+
+import onnx  # noqa: E402
+
+import mutate  # noqa: E402
+import mutate_mxnet  # noqa: E402
 
 LIMIT_S = 30.0
 # What importing needs whatever the file is: onnxruntime's and TVM's own tables, freed memory that is not given back.
 SPARE_BYTES = 256 << 20
 _MAX_ADDRESS_SPACE_BYTES = 16 << 30
+KINDS = ("onnx", "mxnet")
+Files = dict[str, bytes]
 _MODES = ("import", "inspect", "compile")
 _LARGEST_SEED_BYTES = 1 << 18
 
@@ -105,8 +115,9 @@ def measured(path: Path, mode: str) -> tuple[str, str, int]:
     before = _memory_bytes("VmRSS")
     kind, text = run_case(path, mode)
     peak_bytes = _memory_bytes("VmHWM") - before
-    if kind in ("taken", "refused") and peak_bytes > 2 * path.stat().st_size + SPARE_BYTES:
-        kind, text = "memory", f"{peak_bytes >> 20} MiB for a file of {path.stat().st_size} bytes; was {kind}: {text}"
+    size_bytes = sum(p.stat().st_size for p in path.parent.iterdir())
+    if kind in ("taken", "refused") and peak_bytes > 2 * size_bytes + SPARE_BYTES:
+        kind, text = "memory", f"{peak_bytes >> 20} MiB for files of {size_bytes} bytes; was {kind}: {text}"
     return kind, text, peak_bytes
 
 
@@ -120,16 +131,17 @@ def _memory_bytes(key: str) -> int:
 def run_case(path: Path, mode: str) -> tuple[str, str]:
     from malisdk_pipeline.compile import compile_model
     from malisdk_pipeline.errors import MaliSdkError
-    from malisdk_pipeline.importers import import_onnx
-    from malisdk_pipeline.importers.survey import survey_onnx
+    from malisdk_pipeline.importers.model_import import import_model
+    from malisdk_pipeline.importers.survey import survey_file
 
+    shapes = {} if path.suffix == ".onnx" else {"data": mutate_mxnet.INPUT_SHAPE}
     try:
         if mode == "import":
-            import_onnx(path)
+            import_model(path, shapes=shapes)
         elif mode == "inspect":
-            survey_onnx(path, shapes={}, outputs=None)
+            survey_file(path, shapes=shapes, outputs=None)
         else:
-            compile_model(path, target="host")
+            compile_model(path, target="host", shapes=shapes)
     except MaliSdkError as e:
         return "refused", str(e)
     except BaseException as e:  # whatever it is, a user would see its traceback
@@ -142,50 +154,55 @@ def _import_everything() -> None:
     import malisdk_pipeline.importers.survey  # noqa: F401
 
 
-def corpus() -> list[tuple[str, bytes]]:
+def corpus(kinds: Sequence[str]) -> list[tuple[str, Files]]:
     """Sound models, small ones, by name."""
-    import node_suite
+    found: list[tuple[str, Files]] = []
+    if "onnx" in kinds:
+        import node_suite
 
-    found = [(case.name, case.model.SerializeToString()) for case in node_suite.cases()]
-    return [(name, data) for name, data in found if len(data) <= _LARGEST_SEED_BYTES]
+        models = [(case.name, case.model.SerializeToString()) for case in node_suite.cases()]
+        found += [(name, {"model.onnx": data}) for name, data in models if len(data) <= _LARGEST_SEED_BYTES]
+    if "mxnet" in kinds:
+        found += mutate_mxnet.corpus()
+    return found
 
 
-def damaged(seeds: list[tuple[str, bytes]], seed: int, number: int) -> tuple[str, bytes]:
-    """The case of a number: the name of what it was made of, and its bytes."""
-    import onnx
-
-    import mutate
-
+def damaged(seeds: list[tuple[str, Files]], seed: int, number: int) -> tuple[str, Files]:
+    """The case of a number: the name of what it was made of, and its files."""
     rng = random.Random(seed * 1_000_003 + number)
-    name, data = rng.choice(seeds)
+    name, files = rng.choice(seeds)
+    if "model.onnx" not in files:
+        return name, mutate_mxnet.damage(files, rng)
+    data = files["model.onnx"]
     if rng.random() < 0.25:
-        return name, mutate.damage_bytes(data, rng)
+        return name, {"model.onnx": mutate.damage_bytes(data, rng)}
     model = onnx.ModelProto.FromString(data)
     mutate.damage_fields(model, rng)
-    return name, model.SerializeToString()
+    return name, {"model.onnx": model.SerializeToString()}
 
 
-def fuzz(*, seed: int, first: int, count: int | None, seconds: float, keep: Path | None) -> Iterator[Outcome]:
+def fuzz(
+    *, seed: int, first: int, count: int | None, seconds: float, keep: Path | None, kinds: Sequence[str] = KINDS
+) -> Iterator[Outcome]:
     """Outcomes of cases from the number `first` on, until there were `count` or the time is over."""
-    seeds = corpus()
+    seeds = corpus(kinds)
     worker = Worker()
     start = time.monotonic()
     number = first
     try:
-        with TemporaryDirectory() as folder:
-            while (count is None or number < first + count) and time.monotonic() - start < seconds:
-                name, data = damaged(seeds, seed, number)
-                path = Path(folder, "model.onnx")
-                path.write_bytes(data)
+        while (count is None or number < first + count) and time.monotonic() - start < seconds:
+            name, files = damaged(seeds, seed, number)
+            with TemporaryDirectory() as folder:
+                for file, data in files.items():
+                    Path(folder, file).write_bytes(data)
                 mode = _MODES[number % len(_MODES)]
-                outcome = worker.run(path, mode)
+                outcome = worker.run(Path(folder, next(iter(files))), mode)
                 if outcome.is_finding and keep is not None:
-                    keep.mkdir(parents=True, exist_ok=True)
-                    stem = f"{outcome.kind}-{seed}-{number}-{mode}"
-                    (keep / f"{stem}.onnx").write_bytes(data)
-                    (keep / f"{stem}.txt").write_text(f"{name}, damaged; {mode}: {outcome.kind}\n{outcome.text}\n")
-                yield outcome
-                number += 1
+                    kept = keep / f"{outcome.kind}-{seed}-{number}-{mode}"
+                    shutil.copytree(folder, kept, dirs_exist_ok=True)
+                    (kept / "outcome.txt").write_text(f"{name}, damaged; {mode}: {outcome.kind}\n{outcome.text}\n")
+            yield outcome
+            number += 1
     finally:
         worker.close()
 
@@ -195,6 +212,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="which models, with commas (default: %(default)s)")
     parser.add_argument("--keep", type=Path, help="folder for the files of what is found")
     parser.add_argument("--case", type=Path, help="run this file in every mode, here")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -209,7 +227,9 @@ def main() -> int:
         return 0
     counts: Counter[str] = Counter()
     slowest, largest = (0.0, 0), (0, 0)
-    for outcome in fuzz(seed=args.seed, first=args.first, count=None, seconds=args.minutes * 60, keep=args.keep):
+    kinds = args.kinds.split(",")
+    seconds = args.minutes * 60
+    for outcome in fuzz(seed=args.seed, first=args.first, count=None, seconds=seconds, keep=args.keep, kinds=kinds):
         counts[outcome.kind] += 1
         number = args.first + counts.total() - 1
         slowest, largest = max(slowest, (outcome.seconds, number)), max(largest, (outcome.peak_bytes, number))

@@ -5,6 +5,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+import mutate_mxnet
 from fuzz_models import Worker, damaged, fuzz, run_case
 
 CASES = 400
@@ -22,15 +23,15 @@ def test_cases_depend_on_seed_and_number_alone() -> None:
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 13]> g (float[2] x) => (float[2] y) { t = Abs(x) y = Neg(t) }'
     )
-    seeds = [("a", model.SerializeToString())]
+    seeds = [("a", {"model.onnx": model.SerializeToString()}), *mutate_mxnet.corpus()]
     made = [damaged(seeds, 3, number) for number in range(50)]
     assert made == [damaged(seeds, 3, number) for number in range(50)]
-    assert len({data for _, data in made}) > 30
+    assert len({tuple(files.values()) for _, files in made}) > 30
     assert made != [damaged(seeds, 4, number) for number in range(50)]
 
 
 def test_foreign_exception_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("malisdk_pipeline.importers.import_onnx", lambda path: {}["key"])
+    monkeypatch.setattr("malisdk_pipeline.importers.model_import.import_model", lambda path, shapes: {}["key"])
     kind, text = run_case(tmp_path / "model.onnx", "import")
     assert kind == "error" and "KeyError" in text
 

@@ -12,6 +12,7 @@ import pytest
 from malisdk_pipeline.__main__ import main
 from malisdk_pipeline.importers.survey import survey_onnx
 
+import old_formats
 from onnx_models import model_of_node, model_of_text, random_array, save
 
 
@@ -139,3 +140,22 @@ def test_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize("name", ["net", "net-symbol.json", "net-0000.params"])
+def test_mxnet_model_by_any_of_its_names(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old_formats.write_old_case(tmp_path, "0_9")
+    assert main(["inspect", str(tmp_path / name), "--shape", "data:1,3,8,8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["producer"] == "MXNet"
+    assert found["layers"]["Convolution"] == 1
+    assert found["multiply_adds"] == 4 * 4 * 4 * 27 + 5 * 16
+    assert [p["shape"] for p in found["outputs"]] == [[1, 5]]
+
+
+def test_mxnet_model_without_a_shape_says_which_to_give(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old_formats.write_old_case(tmp_path, "1_2")
+    assert main(["inspect", str(tmp_path / "net")]) == 4
+    said = capsys.readouterr()
+    assert "1 Convolution" in said.out
+    assert "variable 'data'" in said.err and "--shape data:1,3,224,224" in said.err
