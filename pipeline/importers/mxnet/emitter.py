@@ -1,12 +1,13 @@
 """Write ONNX nodes one by one, each with its shape and type known at once."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from ..findings import Unsupported
 from ..limits import check_table_size, check_tensor_size
@@ -22,12 +23,15 @@ _FLOATS = ("float16", "float32", "float64", "bfloat16")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tensor:
-    """A value of the graph with static shape; `data` is its content if that is a parameter or constant."""
+    """A value of the graph with static shape; `load` gives its content if that is a parameter or constant.
+
+    Parameters stay in their file until the model is complete, so that no array is held twice.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    data: Array | None = None
+    load: Callable[[], Array] | None = None
 
     @property
     def rank(self) -> int:
@@ -53,13 +57,6 @@ class Node:
             raise Unsupported(f"has {len(self.inputs)} inputs; expected at least {index + 1}")
         return self.inputs[index]
 
-    def constant(self, index: int, what: str) -> Array:
-        """An input that must be a parameter. Raises Unsupported if it is computed."""
-        data = self.input(index).data
-        if data is None:
-            raise Unsupported(f"{what} is computed; expected a parameter")
-        return data
-
     def axis(self, name: str, default: int, rank: int | None = None) -> int:
         return normal_axis(self.attributes.integer(name, default), self.data.rank if rank is None else rank)
 
@@ -76,7 +73,7 @@ class Emitter:
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
-        self.initializers: dict[str, onnx.TensorProto] = {}
+        self.initializers: dict[str, Tensor] = {}
         self._names: set[str] = set()
         self._layers: set[str] = set()
         self._scope = ""
@@ -106,13 +103,14 @@ class Emitter:
             for names_of in (node.input, node.output):
                 for i, name in enumerate(names_of):
                     names_of[i] = renamed.get(name, name)
-        return [Tensor(name=renamed.get(t.name, t.name), shape=t.shape, dtype=t.dtype, data=t.data) for t in results]
+        return [Tensor(name=renamed.get(t.name, t.name), shape=t.shape, dtype=t.dtype, load=t.load) for t in results]
 
     def constant(self, array: Array | Sequence[float], dtype: str | None = None) -> Tensor:
         """A table that a converter made."""
         data = np.asarray(array, dtype) if dtype or isinstance(array, np.ndarray) else np.asarray(array, np.int64)
         check_table_size("a table", *data.shape)
-        return Tensor(name=self.unique(f"{self._scope}_const"), shape=data.shape, dtype=str(data.dtype), data=data)
+        name = self.unique(f"{self._scope}_const")
+        return Tensor(name=name, shape=data.shape, dtype=str(data.dtype), load=lambda: data)
 
     def scalar(self, value: float, like: Tensor) -> Tensor:
         """A number of the type of `like`. Raises Unsupported if it is none of that type's."""
@@ -135,9 +133,7 @@ class Emitter:
         )
         present = [t for t in inputs if t is not None]
         found = _infer(node, present)
-        for tensor in present:
-            if tensor.data is not None and tensor.name not in self.initializers:
-                self.initializers[tensor.name] = _proto(tensor)
+        self.initializers |= {t.name: t for t in present if t.load is not None}
         self.nodes.append(node)
         return [Tensor(name=n, shape=found[n][1], dtype=found[n][0]) for n in names]
 
@@ -171,7 +167,11 @@ def _infer(node: onnx.NodeProto, inputs: Sequence[Tensor]) -> dict[str, tuple[st
     """Type and shape of each output, by ONNX's own inference."""
     schema = onnx.defs.get_schema(node.op_type, OPSET, "")
     types = {t.name: helper.make_tensor_type_proto(element_type(t.dtype), t.shape) for t in inputs}
-    data = {t.name: _proto(t) for t in inputs if t.data is not None and t.data.size <= _MAX_DATA_ELEMENTS}
+    data = {
+        t.name: numpy_helper.from_array(t.load(), t.name)
+        for t in inputs
+        if t.load is not None and math.prod(t.shape) <= _MAX_DATA_ELEMENTS
+    }
     try:
         found = onnx.shape_inference.infer_node_outputs(
             schema, node, types, data, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
@@ -194,10 +194,15 @@ def _infer(node: onnx.NodeProto, inputs: Sequence[Tensor]) -> dict[str, tuple[st
     return results
 
 
-def _proto(tensor: Tensor) -> onnx.TensorProto:
-    """As onnx.numpy_helper.from_array, with one copy of the data less."""
-    assert tensor.data is not None
-    data = np.ascontiguousarray(tensor.data)
-    proto = onnx.TensorProto(name=tensor.name, data_type=element_type(tensor.dtype), dims=tensor.shape)
-    proto.raw_data = data.tobytes()
-    return proto
+def fill(proto: onnx.TensorProto, tensor: Tensor) -> None:
+    """Write a parameter or constant into an empty message, with no more copies than protobuf's own."""
+    assert tensor.load is not None
+    data = tensor.load()
+    proto.name = tensor.name
+    proto.data_type = element_type(tensor.dtype)
+    proto.dims.extend(tensor.shape)
+    origin: object = data
+    while isinstance(origin, np.ndarray) and origin.base is not None:
+        origin = origin.base
+    whole = isinstance(origin, bytes) and len(origin) == data.nbytes and data.flags.c_contiguous
+    proto.raw_data = origin if whole else data.tobytes()

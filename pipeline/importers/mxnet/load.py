@@ -16,9 +16,9 @@ from ..findings import Finding, Unsupported, raise_findings
 from ..types import element_type
 from . import registry
 from .attributes import Attributes
-from .emitter import IR_VERSION, OPSET, Emitter, Node, Tensor
+from .emitter import IR_VERSION, OPSET, Emitter, Node, Tensor, fill
 from .files import find_files
-from .params import Array, read_params
+from .params import StoredArray, read_params
 from .symbol import Reference, Symbol, SymbolNode, read_symbol
 
 # Type flags that a variable's __dtype__ may hold.
@@ -99,7 +99,7 @@ class _Conversion:
         self,
         path: Path,
         symbol: Symbol,
-        params: Mapping[str, Array],
+        params: Mapping[str, StoredArray],
         shapes: Mapping[str, tuple[int, ...]],
         *,
         without_params: bool,
@@ -167,11 +167,17 @@ class _Conversion:
     def _variable(self, node: SymbolNode, *, is_weight: bool) -> Tensor:
         attributes = Attributes(node.attributes)
         name = self._emitter.unique(node.name)
-        if (array := self._params.get(node.name)) is not None:
-            if not all(array.shape):
-                raise Unsupported(f"has shape {array.shape}; expected no empty dimension")
-            data = array.astype(np.float32) if str(array.dtype) in _TO_FLOAT32 else array
-            return Tensor(name=name, shape=data.shape, dtype=str(data.dtype), data=data)
+        if (stored := self._params.get(node.name)) is not None:
+            if not all(stored.shape):
+                raise Unsupported(f"has shape {stored.shape}; expected no empty dimension")
+            if str(stored.dtype) in _TO_FLOAT32:
+                return Tensor(
+                    name=name,
+                    shape=stored.shape,
+                    dtype="float32",
+                    load=lambda: stored.read().astype(np.float32),
+                )
+            return Tensor(name=name, shape=stored.shape, dtype=str(stored.dtype), load=stored.read)
         shape = self._shapes.get(node.name)
         if shape is None and is_weight:
             hint = "give the .params file of the same network" if self._params else "put net-0000.params beside it"
@@ -232,7 +238,7 @@ class _Conversion:
                 self.findings.append(Finding(where=f"node {name!r}", text=text))
                 continue
             tensor = values[head.output]
-            if tensor.name in outputs or tensor.data is not None or tensor in self._inputs:
+            if tensor.name in outputs or tensor.load is not None or tensor in self._inputs:
                 self._emitter.begin(name)
                 tensor = self._emitter.rename([self._emitter.emit("Identity", tensor)], [f"{name}_output"])[0]
             outputs[tensor.name] = tensor
@@ -249,7 +255,6 @@ class _Conversion:
             opset_imports=[helper.make_opsetid("", OPSET)],
             ir_version=IR_VERSION,
         )
-        while self._emitter.initializers:
-            _, tensor_proto = self._emitter.initializers.popitem()
-            model.graph.initializer.append(tensor_proto)
+        for tensor in self._emitter.initializers.values():
+            fill(model.graph.initializer.add(), tensor)
         return model

@@ -4,15 +4,15 @@ A list of arrays, then a list of their names, all little-endian (MXNet's NDArray
 first word: 0xF993FAC9 (v2, 0xF993FACA with numpy shapes), 0xF993FAC8 (v1), else that word is the rank of the oldest
 layout, v0.
 
-The file is mapped, not read: arrays are views of it until somebody converts one.
+Only what describes the arrays is read, and checked against the file's size; each array is read when it is asked for.
 """
 
 import math
-import mmap
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -47,26 +47,47 @@ _HINT = "save the parameters again, or copy the whole file"
 _LEAST_ARRAY_BYTES, _LEAST_NAME_BYTES = 4, 8
 
 
-def read_params(path: Path) -> Mapping[str, Array]:
+@dataclass(frozen=True, kw_only=True)
+class StoredArray:
+    """An array in a parameter file: where it is and what it is."""
+
+    path: Path
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def read(self) -> Array:
+        """Raises ImportFailed if the file has changed so that the array is not there any more."""
+        size_bytes = math.prod(self.shape) * self.dtype.itemsize
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read(size_bytes)
+        except OSError as e:
+            raise ImportFailed(f"{self.path}: cannot be read: {e.strerror}") from e
+        if len(data) != size_bytes:
+            raise ImportFailed(f"{self.path}: changed while it was read", hint=_HINT)
+        return np.frombuffer(data, self.dtype).reshape(self.shape)
+
+
+def read_params(path: Path) -> Mapping[str, StoredArray]:
     """Arrays by name, without the `arg:` and `aux:` in front. Raises ImportFailed for anything that is not whole."""
     try:
         with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except ValueError as e:
-        raise ImportFailed(f"{path}: the file is empty; expected MXNet parameters", hint=_HINT) from e
+            return _Reader(path, file, path.stat().st_size).read()
     except OSError as e:
         raise ImportFailed(f"{path}: cannot be read: {e.strerror}") from e
-    return _Reader(path, data).read()
 
 
 class _Reader:
-    def __init__(self, path: Path, data: mmap.mmap) -> None:
+    def __init__(self, path: Path, file: BinaryIO, size_bytes: int) -> None:
         self._path = path
-        self._data = data
+        self._file = file
+        self._size_bytes = size_bytes
         self._at = 0
 
-    def read(self) -> Mapping[str, Array]:
-        if len(self._data) < 24 or self._take("<Q")[0] != _LIST_MAGIC:
+    def read(self) -> Mapping[str, StoredArray]:
+        if self._size_bytes < 24 or self._take("<Q")[0] != _LIST_MAGIC:
             raise ImportFailed(
                 f"{self._path}: no MXNet parameters, got a file that does not begin with 0x112", hint=_HINT
             )
@@ -75,9 +96,9 @@ class _Reader:
         names = [self._name(i) for i in range(self._count("names", _LEAST_NAME_BYTES))]
         if len(names) != len(arrays):
             raise self._damaged(f"got {len(names)} names for {len(arrays)} arrays; expected as many")
-        if self._at != len(self._data):
-            raise self._damaged(f"got {len(self._data) - self._at} bytes behind the last name; expected none")
-        found: dict[str, Array] = {}
+        if self._at != self._size_bytes:
+            raise self._damaged(f"got {self._size_bytes - self._at} bytes behind the last name; expected none")
+        found: dict[str, StoredArray] = {}
         for name, array in zip(names, arrays, strict=True):
             plain = name.removeprefix("arg:").removeprefix("aux:")
             if plain in found:
@@ -91,19 +112,24 @@ class _Reader:
 
     def _take(self, form: str) -> tuple[int, ...]:
         size = struct.calcsize(form)
-        if self._at + size > len(self._data):
-            raise self._damaged(f"ends at byte {len(self._data)}; expected more")
-        values = struct.unpack_from(form, self._data, self._at)
-        self._at += size
-        return values
+        if self._at + size > self._size_bytes:
+            raise self._damaged(f"ends at byte {self._size_bytes}; expected more")
+        return struct.unpack(form, self._bytes(size))
+
+    def _bytes(self, count: int) -> bytes:
+        data = self._file.read(count)
+        self._at += len(data)
+        if len(data) != count:
+            raise self._damaged(f"ends at byte {self._at}; expected more")
+        return data
 
     def _count(self, what: str, least_bytes: int) -> int:
         (count,) = self._take("<Q")
-        if count * least_bytes > len(self._data) - self._at:
+        if count * least_bytes > self._size_bytes - self._at:
             raise self._damaged(f"got {count} {what} at byte {self._at}; expected no more than the file has room for")
         return count
 
-    def _array(self, index: int) -> Array | None:
+    def _array(self, index: int) -> StoredArray | None:
         """The next array; None for one that was never filled."""
         (magic,) = self._take("<I")
         if magic in (_V2, _V3):
@@ -129,11 +155,12 @@ class _Reader:
         size_bytes = math.prod(extents) * dtype.itemsize
         if max(extents, default=0) >= 2**31:
             raise self._damaged(f"array {index} has shape {extents}; expected extents below 2**31")
-        if size_bytes > len(self._data) - self._at:
-            left = len(self._data) - self._at
+        if size_bytes > self._size_bytes - self._at:
+            left = self._size_bytes - self._at
             raise self._damaged(f"array {index} of shape {extents} needs {size_bytes} bytes, got {left}")
-        array = np.frombuffer(self._data, dtype, math.prod(extents), self._at).reshape(extents)
+        array = StoredArray(path=self._path, offset=self._at, shape=extents, dtype=dtype)
         self._at += size_bytes
+        self._file.seek(self._at)
         return array
 
     def _extents(self, index: int, rank: int, letter: str, *, unknown: int) -> tuple[int, ...] | None:
@@ -149,10 +176,9 @@ class _Reader:
 
     def _name(self, index: int) -> str:
         (size,) = self._take("<Q")
-        if size > len(self._data) - self._at:
-            raise self._damaged(f"name {index} has {size} bytes, got {len(self._data) - self._at}")
-        text = self._data[self._at : self._at + size]
-        self._at += size
+        if size > self._size_bytes - self._at:
+            raise self._damaged(f"name {index} has {size} bytes, got {self._size_bytes - self._at}")
+        text = self._bytes(size)
         try:
             return text.decode()
         except UnicodeDecodeError as e:

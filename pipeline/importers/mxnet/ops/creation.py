@@ -6,6 +6,7 @@ import numpy as np
 
 from ...findings import Unsupported
 from ..emitter import Emitter, Node, Tensor
+from ..params import Array
 from ..registry import converts
 from .structure import tensor_type
 
@@ -31,10 +32,10 @@ def filled_like(g: Emitter, node: Node) -> Tensor:
     return _filled(g, node.data.shape, _VALUES[node.operator], node.data.dtype)
 
 
-def _table(g: Emitter, start: float, step: float, count: int, repeat: int, dtype: str) -> Tensor:
+def _table(start: float, step: float, count: int, repeat: int, dtype: str) -> Array:
     if repeat < 1 or not 0 < count * repeat <= _MAX_ELEMENTS:
         raise Unsupported(f"makes {count * repeat} elements; expected 1 to {_MAX_ELEMENTS}")
-    return g.constant(np.repeat(start + step * np.arange(count), repeat).astype(dtype))
+    return np.repeat(start + step * np.arange(count), repeat).astype(dtype)
 
 
 @converts("_arange")
@@ -47,7 +48,7 @@ def arange(g: Emitter, node: Node) -> Tensor:
     stop = a.number("stop")
     if step == 0 or not math.isfinite(start + stop + step):
         raise Unsupported(f"goes from {start} to {stop} by {step}; expected finite numbers and a step")
-    return _table(g, start, step, math.ceil((stop - start) / step), repeat, tensor_type(node))
+    return g.constant(_table(start, step, math.ceil((stop - start) / step), repeat, tensor_type(node)))
 
 
 @converts("_contrib_arange_like")
@@ -60,8 +61,8 @@ def arange_like(g: Emitter, node: Node) -> Tensor:
     size = math.prod(x.shape) if whole else x.shape[node.axis("axis", 0)]
     if size % max(repeat, 1):
         raise Unsupported(f"attribute repeat, got {repeat}; expected a divisor of {size}")
-    table = _table(g, start, step, size // max(repeat, 1), repeat, x.dtype)
-    return g.constant(table.data.reshape(x.shape)) if whole and table.data is not None else table
+    table = _table(start, step, size // max(repeat, 1), repeat, x.dtype)
+    return g.constant(table.reshape(x.shape) if whole else table)
 
 
 @converts("shape_array")
