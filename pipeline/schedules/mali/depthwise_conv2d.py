@@ -1,6 +1,6 @@
 """Depthwise conv2d (one filter a channel) in NCHW4c: rows of pixels in registers, four channels at a time."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ...targets import TargetSpec
 from ..base import extent, knobs_of
 from ..facts import Conv2dFacts, blocks_of
 from .tiles import (
+    HALF_PRODUCTS,
     LANES,
     anchor_attributes,
     bind_tile,
@@ -32,12 +33,14 @@ from .tiles import (
 class Tile:
     """Pixels of a row that a work-item computes.
 
-    in_order: loads stay where they are. advance: pointers are made before the loop over kernel rows.
+    in_order: loads stay where they are. advance: pointers are made before the loop over kernel rows. half: 1, all is
+    summed in half.
     """
 
     width: int
     in_order: int
     advance: int
+    half: int = 0
 
 
 class DepthwiseConv2d:
@@ -53,6 +56,10 @@ class DepthwiseConv2d:
         # The widest that do not spill, cycles of a core a vector mad: 3x3 of stride 1 1.65 and of stride 2 1.9, 5x5 1.4
         # and 1.6 (Mesa 25.0.7 for the T860); most layers wait for memory longer than that.
         small = facts.kernel[1] <= 3
+        if max(_halves(facts)):
+            # 1.1 and 1.2, 5x5 0.85 and 1.1
+            most = 7 if small or facts.stride[1] == 1 else 4
+            return Tile(width=pick_width(facts.out_width, most), in_order=0, advance=1, half=1)
         if facts.stride[1] > 1:
             return Tile(width=min(2, facts.out_width), in_order=0 if small else 1, advance=1)
         if small:
@@ -63,10 +70,11 @@ class DepthwiseConv2d:
     def space(facts: Conv2dFacts) -> tuple[Tile, ...]:
         """Every tile that may be best, `config` first; all are right for any layer."""
         tiles = [
-            Tile(width=width, in_order=in_order, advance=advance)
+            Tile(width=width, in_order=in_order, advance=advance, half=half)
             for width in widths(facts.out_width, (2, 3, 4, 5, 7))
             for in_order in (0, 1)
             for advance in (0, 1)
+            for half in _halves(facts)
         ]
         return tuple(dict.fromkeys([DepthwiseConv2d.config(facts), *tiles]))
 
@@ -81,12 +89,14 @@ class DepthwiseConv2d:
     @classmethod
     def compute(cls, facts: Conv2dFacts, tile: Tile, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         width = -(-facts.out_width // tile.width) * tile.width
-        row = padded_input(data, facts, width)
+        tile = tile if facts.dtype == "float16" else replace(tile, half=0)
+        element = "float16" if tile.half else "float32"
+        row = padded_input(data, facts, width, element)
         blocks, kh, kw, _ = (int(d) for d in weight.shape)
         ky = te.reduce_axis((0, kh), "ky")
         kx = te.reduce_axis((0, kw), "kx")
         (sy, sx), (dy, dx) = facts.stride, facts.dilation
-        vector = weight_vectors(weight)
+        vector = weight_vectors(weight, element)
         sums = te.compute(
             (facts.batch, blocks, facts.out_height, width, LANES),
             lambda n, b, y, x, v: te.sum(
@@ -137,3 +147,9 @@ class DepthwiseConv2d:
             sch.annotate(ky, ADVANCE, 1)
         sch.decompose_reduction(sums, ky)
         return f"depthwise_conv2d_nchw4c_{extent(sch, ky)}x{extent(sch, kx)}_{facts.width}x{LANES}"
+
+
+def _halves(facts: Conv2dFacts) -> tuple[int, ...]:
+    """What the knob `half` may be."""
+    taps = facts.kernel[0] * facts.kernel[1]
+    return (0, 1) if facts.dtype == "float16" and taps <= HALF_PRODUCTS else (0,)

@@ -16,6 +16,9 @@ LANES = 4
 # of data they share and one weight vector must fit, with about three left for addresses and guards.
 VECTOR_REGISTERS = 16
 
+# Most products that are summed in half before the sum goes on in float; passes/precision.py says what that costs.
+HALF_PRODUCTS = 32
+
 
 def pick_width(width: int, most: int, *, least: int = 3) -> int:
     """Pixels a work-item computes: a divisor of the row if a decent one exists, so that no work-item is partly idle."""
@@ -35,7 +38,7 @@ def whole_blocks(channels: int) -> tuple[int, ...]:
     return (1, 2) if blocks_of(channels) % 2 == 0 else (1,)
 
 
-def padded_input(data: te.Tensor, facts: Conv2dFacts, out_width: int) -> te.Tensor:
+def padded_input(data: te.Tensor, facts: Conv2dFacts, out_width: int, element: str = "float32") -> te.Tensor:
     """The input with its padding, as a stage that the schedule computes in registers; never a copy in memory.
 
     `out_width` may exceed the real one (a multiple of the tile); what lies beyond the input reads as zero.
@@ -55,17 +58,17 @@ def padded_input(data: te.Tensor, facts: Conv2dFacts, out_width: int) -> te.Tens
             conditions.append(x >= left)
         if columns > w + left:
             conditions.append(x < w + left)
-        pixel = data[b, ch, y - top, x - left, lane].astype("float32")
+        pixel = data[b, ch, y - top, x - left, lane].astype(element)
         if not conditions:
             return pixel
-        return tirx.if_then_else(tirx.all(*conditions), pixel, tirx.const(0, "float32"))
+        return tirx.if_then_else(tirx.all(*conditions), pixel, tirx.const(0, element))
 
     return te.compute((n, c, rows, columns, v), value, name="data_row")
 
 
-def weight_vectors(weight: te.Tensor) -> te.Tensor:
-    """The weights in float, as a stage that the schedule computes in registers."""
-    return te.compute(weight.shape, lambda *i: weight[i].astype("float32"), name="weight_vector")
+def weight_vectors(weight: te.Tensor, element: str = "float32") -> te.Tensor:
+    """The weights in the dtype of the products, as a stage that the schedule computes in registers."""
+    return te.compute(weight.shape, lambda *i: weight[i].astype(element), name="weight_vector")
 
 
 def crop(sums: te.Tensor, facts: Conv2dFacts, dtype: str) -> te.Tensor:
