@@ -7,13 +7,13 @@ from pathlib import Path
 from .. import log
 from ..errors import ScheduleError
 from ..oracle.batch import measure
-from ..oracle.cost import NoData
+from ..oracle.cost import KernelCost, NoData
 from ..oracle.features import Launched, features_of
 from ..oracle.gpus import Gpu
 from ..oracle.networks import Layer, networks_of
 from ..oracle.samples import Sample
 from .autotvm import Record, read_log
-from .replay import Replayed, replay
+from .replay import Replayed, ReplayedKernel, replay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,20 +48,7 @@ def samples_of(logs: Sequence[Path], gpu: Gpu, *, timeout_s: float, processes: i
             if isinstance(outcome, NoData):
                 failures.append(f"{path.name}:{record.line}: {kernel.name}: {outcome.reason.splitlines()[0]}")
                 break
-            written = _written(kernel.buffers, kernel.arguments, len(r.shapes) - 1)
-            launches.append(
-                features_of(
-                    Launched(
-                        cost=outcome,
-                        source=kernel.source,
-                        global_size=kernel.global_size,
-                        local_size=kernel.local_size,
-                        bytes_read=sum(kernel.arguments) - written,
-                        bytes_written=written,
-                        dtype=record.dtype,
-                    )
-                )
-            )
+            launches.append(features_of(launched(r, kernel, outcome, record.dtype)))
         else:
             samples.append(
                 Sample(
@@ -77,6 +64,20 @@ def samples_of(logs: Sequence[Path], gpu: Gpu, *, timeout_s: float, processes: i
             )
             older.append(path != logs[0])
     return Measured(samples=tuple(samples), older=tuple(older), failures=tuple(failures))
+
+
+def launched(replayed: Replayed, kernel: ReplayedKernel, cost: KernelCost, dtype: str) -> Launched:
+    """One of a replay's launches, for the cost model."""
+    written = _written(kernel.buffers, kernel.arguments, len(replayed.shapes) - 1)
+    return Launched(
+        cost=cost,
+        source=kernel.source,
+        global_size=kernel.global_size,
+        local_size=kernel.local_size,
+        bytes_read=sum(kernel.arguments) - written,
+        bytes_written=written,
+        dtype=dtype,
+    )
 
 
 def layer_of(record: Record) -> Layer:

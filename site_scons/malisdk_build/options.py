@@ -23,6 +23,7 @@ GOALS = {
     "host-wheel": "build the Python wheel for this machine",
     "tune": "search rules and knobs for the model's layers; may be stopped, goes on where it was",
     "bench": "predict the benchmark networks on the board, beside published times",
+    "ladder": "predict each step of the 2018 schedules, beside published rates; also `bench ladder`",
     "bench-gpu": "compare our kernels with plain TVM's on this machine's OpenCL",
     "models": "list the models that `model=` knows by name",
 }

@@ -1,4 +1,4 @@
-"""Targets that end in a report or a log, not in an SDK: tune, bench and bench-gpu."""
+"""Targets that end in a report or a log, not in an SDK: tune, bench, ladder and bench-gpu."""
 
 import shlex
 from pathlib import Path
@@ -19,6 +19,10 @@ def tune_action(options: Options) -> str:
 def bench_action() -> str:
     log = f" --tuning-log {LOG}" if LOG.is_file() else ""
     return f"{_PIPELINE} bench{log} --out build/bench"
+
+
+def ladder_action() -> str:
+    return f"{_PIPELINE} ladder --out build/ladder"
 
 
 def bench_gpu_action(command: Any) -> str:

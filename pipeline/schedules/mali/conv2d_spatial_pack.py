@@ -30,7 +30,8 @@ class SpatialPackKnobs:
     """Splits are (work-groups, work-items, outputs a work-item) of channels, rows and columns.
 
     channels_first: whether the loop over a tile's channels is outside those over its rows and columns. reduce:
-    annotations of the kernel's rows and columns; spatial: of the tile's rows, columns and channels.
+    annotations of the kernel's rows and columns; spatial: of the tile's rows, columns and channels. in_memory: whether
+    sums are added up in main memory, as TVM's text says it, and not in registers.
     """
 
     tile_co: tuple[int, int, int]
@@ -39,6 +40,7 @@ class SpatialPackKnobs:
     channels_first: bool
     reduce: tuple[str, str]
     spatial: tuple[str, str, str]
+    in_memory: bool = False
 
 
 class Conv2dSpatialPack:
@@ -132,13 +134,14 @@ def _schedule_packing(sch: Schedule) -> None:
 
 def _schedule_sums(sch: Schedule, facts: SpatialPackKnobs) -> None:
     sums = sch.get_sblock("tile_sums")
-    stored = sch.cache_write(sums, 0, "local")
+    stored = sums if facts.in_memory else sch.cache_write(sums, 0, "local")
     # 1. blocks and threads as the splits say; a work-item stores its tile vector by vector
-    n, o, h, w, y, x, c = sch.get_loops(stored)
+    n, o, h, w, *_, c = sch.get_loops(stored)[:7]
     last = _bind(sch, n, [o, h, w], (facts.tile_co[1], facts.tile_oh[1], facts.tile_ow[1]))
-    _vectorize(sch, c)
     # 2. its sums stay in registers: over input channels and the kernel, then over the tile
-    sch.compute_at(sums, last, preserve_unit_loops=True)
+    if not facts.in_memory:
+        _vectorize(sch, c)
+        sch.compute_at(sums, last, preserve_unit_loops=True)
     y, x, c, ci, kh, kw = sch.get_loops(sums)[-6:]
     order = [c, y, x] if facts.channels_first else [y, x, c]
     sch.reorder(ci, kh, kw, *order)
@@ -188,7 +191,7 @@ def _as_numbers(knobs: SpatialPackKnobs) -> dict[str, int]:
     numbers = {f"{axis}{i}": size for axis, sizes in splits.items() for i, size in enumerate(sizes)}
     numbers |= {f"reduce{i}": ANNOTATIONS.index(a) for i, a in enumerate(knobs.reduce)}
     numbers |= {f"spatial{i}": ANNOTATIONS.index(a) for i, a in enumerate(knobs.spatial)}
-    return numbers | {"channels_first": int(knobs.channels_first)}
+    return numbers | {"channels_first": int(knobs.channels_first), "in_memory": int(knobs.in_memory)}
 
 
 def _from_numbers(numbers: dict[str, int]) -> SpatialPackKnobs:
@@ -201,4 +204,5 @@ def _from_numbers(numbers: dict[str, int]) -> SpatialPackKnobs:
         channels_first=bool(numbers["channels_first"]),
         reduce=(ANNOTATIONS[numbers["reduce0"]], ANNOTATIONS[numbers["reduce1"]]),
         spatial=(y, x, c),
+        in_memory=bool(numbers["in_memory"]),
     )
