@@ -141,7 +141,8 @@ def test_board_binaries_cannot_run_on_this_machine():
         ),
         (
             ["skd"],
-            "unknown target, got skd; expected bench, bench-gpu, host-wheel, ladder, models, native, sdk, smoke or tune",
+            "unknown target, got skd; "
+            "expected bench, bench-gpu, host-wheel, ladder, models, native, sdk, smoke or tune",
             "did you mean sdk?",
         ),
         (["sdk", "modle=x"], "unknown option, got modle; ", "did you mean model?"),
