@@ -318,5 +318,29 @@ def _ssd(s: Any, x: Any) -> Any:
     return s.Group([probabilities, s.Concat(*boxes, dim=1), s.Reshape(s.Concat(*anchors, dim=1), shape=(0, -1, 4))])
 
 
+def _mobilenet_v2(s: Any, x: Any) -> Any:
+    """MobileNetV2 as written for MXNet's symbol API, a block of each kind: no biases, BatchNorm with gamma, clip to 6,
+    global pooling with a kernel and `full`, Reshape and FullyConnected at the end.
+    """
+
+    def unit(x: Any, filters: int, name: str, *, kernel: int = 1, stride: int = 1, groups: int = 1) -> Any:
+        pad = (kernel // 2, kernel // 2)
+        x = s.Convolution(
+            x, kernel=(kernel, kernel), stride=(stride, stride), pad=pad, num_filter=filters, num_group=groups,
+            no_bias=True, name=name,
+        )  # fmt: skip
+        return s.BatchNorm(x, fix_gamma=False, momentum=0.9, eps=1e-5, name=f"{name}_bn")
+
+    x = s.clip(unit(x, 8, "first", kernel=3, stride=2), a_min=0, a_max=6)
+    for i, (filters, stride) in enumerate(((8, 1), (12, 2), (12, 1))):
+        wide = s.clip(unit(x, 24, f"expand{i}"), a_min=0, a_max=6)
+        wide = s.clip(unit(wide, 24, f"depthwise{i}", kernel=3, stride=stride, groups=24), a_min=0, a_max=6)
+        narrow = unit(wide, filters, f"project{i}")
+        x = s.elemwise_add(narrow, x) if i != 1 else narrow
+    x = s.Pooling(x, kernel=(1, 1), global_pool=True, pool_type="avg", pooling_convention="full", name="pool")
+    return s.SoftmaxOutput(s.FullyConnected(s.Reshape(x, shape=(0, -1)), num_hidden=10), name="softmax")
+
+
+_add("mobilenet_v2", _mobilenet_v2, (1, 3, 32, 32))
 _add("mtcnn", _mtcnn, (1, 3, 23, 30))
 _add("ssd", _ssd, (1, 3, 20, 28))

@@ -1,6 +1,7 @@
 """Which files a model is made of, and what damaged, foreign or incomplete ones are answered with. Needs no MXNet."""
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -16,7 +17,10 @@ from malisdk_pipeline.importers.mxnet import is_mxnet, load_mxnet
 from malisdk_pipeline.importers.mxnet.params import read_params
 
 from old_formats import example_params, params_bytes, symbol_text
+from onnx_models import onnxruntime_answers, relative_error
 
+# Models of public bug reports with inputs and answers, kept beside the project; MALISDK_CASES names another folder.
+REPORTS = Path(os.environ.get("MALISDK_CASES", Path(__file__).parents[3] / "shared" / "cases"))
 SHAPES = {"data": (1, 3, 8, 8)}
 TEXT = symbol_text("attrs", reference=3, version=10500, states=True)
 ARRAYS = example_params()
@@ -230,7 +234,31 @@ def test_reading_needs_no_more_memory_than_twice_the_file(tmp_path: Path) -> Non
     assert peaks[1] - peaks[0] <= 2.05 * size
 
 
+def _reports() -> list[Path]:
+    folders = sorted(REPORTS.iterdir()) if REPORTS.is_dir() else []
+    return [folder for folder in folders if any(folder.glob("*-symbol.json"))]
+
+
+@pytest.mark.skipif(not _reports(), reason=f"no MXNet model folders in {REPORTS}")
+@pytest.mark.parametrize("folder", _reports(), ids=lambda folder: folder.name)
+def test_reported_model_is_right_or_refused(folder: Path) -> None:
+    (path,) = folder.glob("*-symbol.json")
+    feeds = dict(np.load(folder / "inputs.npz"))
+    shapes = {name: array.shape for name, array in feeds.items()}
+    if path.stem.startswith("must_refuse"):
+        refusal(path, shapes=shapes)
+        return
+    found = onnxruntime_answers(load_mxnet(path, shapes=shapes).model, feeds)
+    for ours, theirs in zip(found, np.load(folder / "expected.npz").values(), strict=True):
+        assert relative_error(ours, theirs) <= 1e-5
+
+
+def test_batch_norm_with_another_number_of_inputs_is_refused(net: Path) -> None:
+    change(net, lambda c: node(c, "bn")["inputs"].pop())
+    assert "node 'bn' (BatchNorm): has 4 inputs; expected data, gamma, beta" in refusal(net)
+
+
 def test_command_line_says_one_error(refused: Callable[..., str], net: Path) -> None:
-    assert "a symbol does not say its shape" in refused("convert", net, "--out", "a.onnx", code=4)
+    assert "'data': has no shape, got an MXNet symbol" in refused("convert", net, "--out", "a.onnx", code=4)
     net.with_name("net-0000.params").write_bytes(b"\x12\x01")
     assert "no MXNet parameters" in refused("convert", net, "--shape", "data:1,3,8,8", "--out", "a.onnx", code=4)

@@ -92,6 +92,10 @@ def _heads(path: Path, symbol: Symbol, outputs: Sequence[str] | None) -> list[Re
     return list(dict.fromkeys(heads))
 
 
+def _where(node: SymbolNode) -> str:
+    return f"variable {node.name!r}" if node.is_variable else f"node {node.name!r} ({node.operator})"
+
+
 class _Conversion:
     """One run over the layers that the heads need; findings collect, and what depends on them is left out."""
 
@@ -127,12 +131,11 @@ class _Conversion:
                     self.operators.append(node.operator)
                     self._values[index] = self._layer(node)
             except Unsupported as e:
-                where = f"variable {node.name!r}" if node.is_variable else f"node {node.name!r} ({node.operator})"
-                self.findings.append(Finding(where=where, text=str(e), hint=e.hint))
+                self.findings.append(Finding(where=_where(node), text=str(e), hint=e.hint))
                 self._values[index] = None
             except Exception as e:  # numpy and onnx raise many kinds; each must end as this node's refusal
                 text = f"cannot be converted: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
-                self.findings.append(Finding(where=f"node {node.name!r} ({node.operator})", text=text))
+                self.findings.append(Finding(where=_where(node), text=text))
                 self._values[index] = None
         return self._model(heads)
 
@@ -188,7 +191,7 @@ class _Conversion:
         shape = shape or attributes.integers("__shape__", ())
         if not shape or any(e < 1 for e in shape):
             raise Unsupported(
-                "is an input, and a symbol does not say its shape",
+                "has no shape, got an MXNet symbol, which holds none for inputs; expected one for each",
                 hint=f"give it, for example --shape {node.name}:1,3,224,224 (scons: shape={node.name}:1,3,224,224)",
             )
         dtype = _DTYPES.get(attributes.text("__dtype__", "0"), "float32")

@@ -8,6 +8,8 @@ from ...findings import Unsupported
 from ..emitter import Emitter, Node, Tensor
 from ..registry import converts
 
+_STATES = ("gamma", "beta", "moving_mean", "moving_var")
+
 
 @converts(
     "BatchNorm",
@@ -25,7 +27,9 @@ def batch_norm(g: Emitter, node: Node) -> Tensor:
         raise Unsupported("attribute output_mean_var, got True; expected False: these are made in training only")
     epsilon, axis = a.number("eps", 1e-3), node.axis("axis", 1)
     channels = node.data.shape[axis]
-    for what, parameter in zip(("gamma", "beta", "moving_mean", "moving_var"), node.inputs[1:], strict=True):
+    if len(node.inputs) != len(_STATES) + 1:
+        raise Unsupported(f"has {len(node.inputs)} inputs; expected data, {', '.join(_STATES)}")
+    for what, parameter in zip(_STATES, node.inputs[1:], strict=True):
         if parameter.shape != (channels,):
             raise Unsupported(f"{what} of shape {parameter.shape}; expected {(channels,)}")
     gamma = node.input(1)
