@@ -123,7 +123,7 @@ def _mads(region: Region, *, whole: bool) -> float:
 
 def _operations(region: Region) -> float:
     own = sum(
-        count * max(1.0, lanes * SCALAR_BYTES.get(scalar, 4) / _ACCESS_BYTES)
+        max(0.0, count) * max(1.0, lanes * SCALAR_BYTES.get(scalar, 4) / _ACCESS_BYTES)
         for (scalar, lanes), count in region.operations.items()
     )
     return region.trips * (own + sum(map(_operations, region.loops)))

@@ -19,9 +19,9 @@ _WIDTH = 0.7
 _PRIOR = 0.15
 # Only winograd's transforms have many other float operations; left alone, the constant would take on whatever else is
 # amiss with those.
-_NARROW = {"other_float": 0.25}
+_NARROW = {"other_float": 0.35}
 # Most records are of one operator; without weights the others would be what is left over.
-_LEAST_SHARE = 0.2
+_LEAST_SHARE = 0.3
 
 Predictor = Callable[[Sequence[Sample]], np.ndarray]
 
