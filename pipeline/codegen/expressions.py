@@ -13,47 +13,24 @@ from tvm.ir.prim import expr as ir
 from ..errors import ScheduleError
 from .clip import conjuncts
 from .names import Names, snake_case
+from .operators import (
+    ATOM,
+    BIT,
+    BUILTINS,
+    COMPARE,
+    COMPARISONS,
+    INFIX,
+    INFIX_CALLS,
+    LOGIC,
+    MASKING,
+    PLUS,
+    SHIFT,
+    TIMES,
+    UNARY,
+)
 from .pointers import VectorPointers
 from .registers import LANES, VECTOR_WIDTHS, Registers, constant_access
 from .types import NARROW_INTEGERS, data_type, float_literal, integer_literal, scalar_name, type_name
-
-_ATOM, _UNARY, _TIMES, _PLUS, _SHIFT, _COMPARE, _BIT, _LOGIC, _CHOICE = range(9)
-
-_INFIX = {
-    ir.Add: ("+", _PLUS),
-    ir.Sub: ("-", _PLUS),
-    ir.Mul: ("*", _TIMES),
-    ir.Div: ("/", _TIMES),
-    ir.Mod: ("%", _TIMES),
-    ir.LShift: ("<<", _SHIFT),
-    ir.RShift: (">>", _SHIFT),
-    ir.BitwiseAnd: ("&", _BIT),
-    ir.BitwiseOr: ("|", _BIT),
-    ir.BitwiseXor: ("^", _BIT),
-    ir.EQ: ("==", _COMPARE),
-    ir.NE: ("!=", _COMPARE),
-    ir.LT: ("<", _COMPARE),
-    ir.LE: ("<=", _COMPARE),
-    ir.GT: (">", _COMPARE),
-    ir.GE: (">=", _COMPARE),
-    ir.And: ("&&", _LOGIC),
-    ir.Or: ("||", _LOGIC),
-}
-_INFIX_CALLS = {
-    "shift_left": ir.LShift,
-    "shift_right": ir.RShift,
-    "bitwise_and": ir.BitwiseAnd,
-    "bitwise_or": ir.BitwiseOr,
-    "bitwise_xor": ir.BitwiseXor,
-}
-_COMPARISONS = (ir.EQ, ir.NE, ir.LT, ir.LE, ir.GT, ir.GE, ir.And, ir.Or, ir.Not)
-_SAME_NAME = """
-exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 pow
-fabs fmod hypot copysign nextafter ldexp erf fma isnan isinf isfinite rint expm1 floor ceil trunc round popcount clz
-"""
-# TIR name -> OpenCL built-in
-_BUILTINS = {"abs": "fabs", "nearbyint": "rint", **{n: n for n in _SAME_NAME.split()}}
-_MASKING = ("isnan", "isinf", "isfinite")
 
 
 class ExpressionPrinter:
@@ -89,7 +66,7 @@ class ExpressionPrinter:
 
     def summand(self, e: Any) -> str:
         """`e` as it stands behind a plus or minus sign."""
-        return self._print_in(e, _TIMES)
+        return self._print_in(e, TIMES)
 
     def store(self, buffer: Any, indices: Any, value: Any) -> list[str]:
         """The statements that write `value`."""
@@ -112,7 +89,7 @@ class ExpressionPrinter:
         if int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
             if lanes != 3 and self._aligned(index.base, lanes) and buffer in self.pointers:
                 return [f"{self._vector_place(buffer, index.base, lanes, const=False)} = {self.text(value)};"]
-            base = self._print_in(index.base, _PLUS)
+            base = self._print_in(index.base, PLUS)
             return [f"vstore{lanes}({self.text(value)}, 0, {self._array(buffer)} + {base});"]
         lanes_of_index = [self._lane(index, i) for i in range(lanes)]
         return [f"{self._array(buffer)}[{place}] = {self._lane(value, i)};" for i, place in enumerate(lanes_of_index)]
@@ -125,7 +102,7 @@ class ExpressionPrinter:
         if data_type(index).lanes == 1:  # an array of vectors
             return [f"vstore_half{lanes}({self.text(single)}, {self.text(index)}, (__global half*){pointer});"]
         if isinstance(index, ir.Ramp) and int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
-            return [f"vstore_half{lanes}({self.text(single)}, 0, {pointer} + {self._print_in(index.base, _PLUS)});"]
+            return [f"vstore_half{lanes}({self.text(single)}, 0, {pointer} + {self._print_in(index.base, PLUS)});"]
         return [f"vstore_half({self._lane(single, i)}, {self._lane(index, i)}, {pointer});" for i in range(lanes)]
 
     def _load_half(self, load: Any) -> str:
@@ -135,7 +112,7 @@ class ExpressionPrinter:
         if data_type(index).lanes == 1:  # an array of vectors
             return f"vload_half{lanes}({self.text(index)}, (const __global half*){pointer})"
         if isinstance(index, ir.Ramp) and int(index.stride) == 1 and lanes in VECTOR_WIDTHS:
-            return f"vload_half{lanes}(0, {pointer} + {self._print_in(index.base, _PLUS)})"
+            return f"vload_half{lanes}(0, {pointer} + {self._print_in(index.base, PLUS)})"
         each = ", ".join(f"vload_half({self._lane(index, i)}, {pointer})" for i in range(lanes))
         return f"({type_name(f'float32x{lanes}')})({each})"
 
@@ -146,14 +123,14 @@ class ExpressionPrinter:
         if self._known and self.is_plain_load(e):
             known = self._known.get(tvm_ffi.StructuralKey(e))
             if known is not None:
-                return known, _ATOM
+                return known, ATOM
         if self.half_in_memory_only and isinstance(e, ir.Cast) and scalar_name(data_type(e.value)) == "float16":
-            return self._load_half(e.value), _ATOM
+            return self._load_half(e.value), ATOM
         self.scalars_used.add(type_name(scalar_name(dtype)))
         if dtype.lanes > 1 and (dtype.lanes not in VECTOR_WIDTHS or self._needs_lanes(e, dtype)):
             lanes = ", ".join(self._lane(e, i) for i in range(dtype.lanes))
-            return f"({type_name(dtype, memory=True)})({lanes})", _UNARY
-        infix = _INFIX.get(type(e))
+            return f"({type_name(dtype, memory=True)})({lanes})", UNARY
+        infix = INFIX.get(type(e))
         if infix is not None:
             return self._infix(e, *infix, dtype)
         method = getattr(self, f"_on_{snake_case(type(e).__name__)}", None)
@@ -172,11 +149,11 @@ class ExpressionPrinter:
             for product, summand in ((e.b, e.a), (e.a, e.b)):
                 if isinstance(product, ir.Mul):
                     a, b = self.text(product.a), self.text(product.b)
-                    return f"mad({a}, {b}, {self.text(summand)})", _ATOM
+                    return f"mad({a}, {b}, {self.text(summand)})", ATOM
         # equal levels bind to the left, so the right operand is parenthesised unless it binds tighter
-        strict = isinstance(e, (ir.And, ir.Or)) or level in (_BIT, _SHIFT, _COMPARE)
+        strict = isinstance(e, (ir.And, ir.Or)) or level in (BIT, SHIFT, COMPARE)
         # compilers warn of sums and products as operands of shifts and bit operators
-        tight = _UNARY if level in (_SHIFT, _BIT) else level - 1
+        tight = UNARY if level in (SHIFT, BIT) else level - 1
         left = self._print_in(e.a, tight if strict else level)
         right = self._print_in(e.b, tight)
         text = f"{left} {sign} {right}"
@@ -184,7 +161,7 @@ class ExpressionPrinter:
 
     def _needs_lanes(self, e: Any, dtype: tvm.DataType) -> bool:
         """Vector conditions have integer masks in OpenCL C; they and what hangs on them are printed lane by lane."""
-        if scalar_name(dtype) == "bool" or isinstance(e, _COMPARISONS):
+        if scalar_name(dtype) == "bool" or isinstance(e, COMPARISONS):
             return True
         if isinstance(e, ir.Select):
             return data_type(e.condition).lanes > 1
@@ -196,7 +173,7 @@ class ExpressionPrinter:
             return self._load_needs_lanes(e, dtype)
         if isinstance(e, tvm.ir.Call):
             name = call_name(e)
-            return name in _MASKING or (name == "if_then_else" and data_type(e.args[0]).lanes > 1)
+            return name in MASKING or (name == "if_then_else" and data_type(e.args[0]).lanes > 1)
         return False
 
     def _load_needs_lanes(self, e: Any, dtype: tvm.DataType) -> bool:
@@ -218,9 +195,9 @@ class ExpressionPrinter:
         if isinstance(e, ir.Ramp):
             return self.text(self._analyzer.simplify(e.base + e.stride * i))
         scalar = scalar_name(data_type(e))
-        if type(e) in _INFIX:
-            text = f"({self._lane(e.a, i)}) {_INFIX[type(e)][0]} ({self._lane(e.b, i)})"
-            return _narrowed(text, _LOGIC, scalar)[0]
+        if type(e) in INFIX:
+            text = f"({self._lane(e.a, i)}) {INFIX[type(e)][0]} ({self._lane(e.b, i)})"
+            return _narrowed(text, LOGIC, scalar)[0]
         if isinstance(e, ir.Not):
             return f"!({self._lane(e.a, i)})"
         if isinstance(e, (ir.Min, ir.Max)):
@@ -228,7 +205,7 @@ class ExpressionPrinter:
             return f"{function}({self._lane(e.a, i)}, {self._lane(e.b, i)})"
         if isinstance(e, ir.Select):
             c, a, b = (self._lane(x, i) for x in (e.condition, e.true_value, e.false_value))
-            return _narrowed(f"(({c}) ? ({a}) : ({b}))", _ATOM, scalar)[0]
+            return _narrowed(f"(({c}) ? ({a}) : ({b}))", ATOM, scalar)[0]
         if isinstance(e, ir.Cast):
             if self.half_in_memory_only and scalar_name(data_type(e.value)) == "float16":
                 return f"vload_half({self._lane(e.value.indices[0], i)}, {self.pointers[e.value.source]})"
@@ -243,13 +220,13 @@ class ExpressionPrinter:
             name = call_name(e)
             if name == "if_then_else":
                 c, a, b = (self._lane(x, i) for x in e.args)
-                return _narrowed(f"(({c}) ? ({a}) : ({b}))", _ATOM, scalar)[0]
-            if name in _INFIX_CALLS:
-                sign = _INFIX[_INFIX_CALLS[name]][0]
+                return _narrowed(f"(({c}) ? ({a}) : ({b}))", ATOM, scalar)[0]
+            if name in INFIX_CALLS:
+                sign = INFIX[INFIX_CALLS[name]][0]
                 text = f"(({self._lane(e.args[0], i)}) {sign} ({self._lane(e.args[1], i)}))"
-                return _narrowed(text, _ATOM, scalar)[0]
-            if name in _BUILTINS:
-                return f"{_BUILTINS[name]}({', '.join(self._lane(a, i) for a in e.args)})"
+                return _narrowed(text, ATOM, scalar)[0]
+            if name in BUILTINS:
+                return f"{BUILTINS[name]}({', '.join(self._lane(a, i) for a in e.args)})"
             if name == "likely":
                 return self._lane(e.args[0], i)
         if isinstance(e, ir.Shuffle) and len(e.vectors) == 1:
@@ -257,7 +234,7 @@ class ExpressionPrinter:
         if self._needs_lanes(e, data_type(e)) or data_type(e).lanes not in VECTOR_WIDTHS:
             raise ScheduleError(f"a kernel holds a vector that OpenCL C cannot say, got {type(e).__name__}: {e}")
         text, level = self._print(e)
-        return f"{text if level == _ATOM else f'({text})'}.s{LANES[i]}"
+        return f"{text if level == ATOM else f'({text})'}.s{LANES[i]}"
 
     def _lane_of_load(self, e: Any, i: int) -> str:
         r = self.registers.get(e.source)
@@ -328,56 +305,56 @@ class ExpressionPrinter:
         if r is not None and r.width:
             access = constant_access(e.indices)
             assert access is not None
-            return r.access(access[0] * element_lanes, access[1] * element_lanes), _ATOM
+            return r.access(access[0] * element_lanes, access[1] * element_lanes), ATOM
         if isinstance(index, ir.Ramp):
             if dtype.lanes == 3 and self._aligned(index.base, 4) and self._whole_vectors(e.source):
                 # three channels of a padded vector: one 128-bit load instead of three scalar ones
-                return f"({self._vector_place(e.source, index.base, 4, const=True)}).s012", _ATOM
+                return f"({self._vector_place(e.source, index.base, 4, const=True)}).s012", ATOM
             if dtype.lanes != 3 and self._aligned(index.base, dtype.lanes) and e.source in self.pointers:
-                return self._vector_place(e.source, index.base, dtype.lanes, const=True), _ATOM
-            base = self._print_in(index.base, _PLUS)
-            return f"vload{dtype.lanes}(0, {self._array(e.source)} + {base})", _ATOM
+                return self._vector_place(e.source, index.base, dtype.lanes, const=True), ATOM
+            base = self._print_in(index.base, PLUS)
+            return f"vload{dtype.lanes}(0, {self._array(e.source)} + {base})", ATOM
         if element_lanes in VECTOR_WIDTHS and element_lanes != 3 and e.source in self.pointers:
-            return self._vector_place(e.source, index, element_lanes, const=True), _ATOM
-        return f"{self._array(e.source)}[{self.text(index)}]", _ATOM
+            return self._vector_place(e.source, index, element_lanes, const=True), ATOM
+        return f"{self._array(e.source)}[{self.text(index)}]", ATOM
 
     # --- leaves and functions
 
     def _on_var(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
-        return self._variables[e], _ATOM
+        return self._variables[e], ATOM
 
     def _on_int_imm(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         text = integer_literal(int(e.value), str(dtype))
-        return text, _UNARY if text[0] in "-(" else _ATOM
+        return text, UNARY if text[0] in "-(" else ATOM
 
     def _on_float_imm(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         text = float_literal(float(e.value), str(dtype))
-        return text, _UNARY if text[0] in "-(" else _ATOM
+        return text, UNARY if text[0] in "-(" else ATOM
 
     def _on_broadcast(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
-        return f"({type_name(dtype)})({self.text(e.value)})", _UNARY
+        return f"({type_name(dtype)})({self.text(e.value)})", UNARY
 
     def _on_cast(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         source = scalar_name(data_type(e.value))
         if str(dtype) == "bool":
-            return f"{self._print_in(e.value, _SHIFT)} != 0", _COMPARE
+            return f"{self._print_in(e.value, SHIFT)} != 0", COMPARE
         if dtype.lanes > 1:
-            return f"convert_{type_name(dtype)}({self.text(e.value)})", _ATOM
+            return f"convert_{type_name(dtype)}({self.text(e.value)})", ATOM
         if source == "bool" and str(dtype) in ("int32",):
-            return f"(int)({self.text(e.value)})", _UNARY
-        return f"({type_name(dtype)})({self.text(e.value)})", _UNARY
+            return f"(int)({self.text(e.value)})", UNARY
+        return f"({type_name(dtype)})({self.text(e.value)})", UNARY
 
     def _on_min(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
-        return f"min({self.text(e.a)}, {self.text(e.b)})", _ATOM
+        return f"min({self.text(e.a)}, {self.text(e.b)})", ATOM
 
     def _on_max(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
-        return f"max({self.text(e.a)}, {self.text(e.b)})", _ATOM
+        return f"max({self.text(e.a)}, {self.text(e.b)})", ATOM
 
     def _on_not(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
-        return f"!{self._print_in(e.a, _UNARY)}", _UNARY
+        return f"!{self._print_in(e.a, UNARY)}", UNARY
 
     def _on_bitwise_not(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
-        return _narrowed(f"~{self._print_in(e.a, _UNARY)}", _UNARY, dtype)
+        return _narrowed(f"~{self._print_in(e.a, UNARY)}", UNARY, dtype)
 
     def _on_select(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         return self._choice(e.condition, e.true_value, e.false_value)
@@ -396,8 +373,8 @@ class ExpressionPrinter:
             if not open_conditions:
                 return self._print(a)
             condition = functools.reduce(ir.And, open_conditions)
-        c = self._print_in(condition, _LOGIC)
-        return _narrowed(f"({c} ? {self._print_in(a, _LOGIC)} : {self._print_in(b, _LOGIC)})", _ATOM, data_type(a))
+        c = self._print_in(condition, LOGIC)
+        return _narrowed(f"({c} ? {self._print_in(a, LOGIC)} : {self._print_in(b, LOGIC)})", ATOM, data_type(a))
 
     def _on_let(self, e: Any, dtype: tvm.DataType) -> tuple[str, int]:
         self._variables[e.var] = f"({self.text(e.value)})"
@@ -410,29 +387,27 @@ class ExpressionPrinter:
             return self._choice(*args)
         if name == "likely":
             return self._print(args[0])
-        if name in _INFIX_CALLS:
-            sign, _ = _INFIX[_INFIX_CALLS[name]]
-            return _narrowed(
-                f"({self._print_in(args[0], _UNARY)} {sign} {self._print_in(args[1], _UNARY)})", _ATOM, dtype
-            )
+        if name in INFIX_CALLS:
+            sign, _ = INFIX[INFIX_CALLS[name]]
+            return _narrowed(f"({self._print_in(args[0], UNARY)} {sign} {self._print_in(args[1], UNARY)})", ATOM, dtype)
         if name == "bitwise_not":
-            return _narrowed(f"~{self._print_in(args[0], _UNARY)}", _UNARY, dtype)
+            return _narrowed(f"~{self._print_in(args[0], UNARY)}", UNARY, dtype)
         if name == "reinterpret":
-            return f"as_{type_name(dtype)}({self.text(args[0])})", _ATOM
+            return f"as_{type_name(dtype)}({self.text(args[0])})", ATOM
         if name == "large_uint_imm":
-            return f"{(int(args[1]) << 32) | int(args[0])}UL", _ATOM
+            return f"{(int(args[1]) << 32) | int(args[0])}UL", ATOM
         if name in ("call_pure_extern", "call_extern"):
             name = str(args[0].value)
-            name = name if name in _BUILTINS else name.removesuffix("f")
+            name = name if name in BUILTINS else name.removesuffix("f")
             args = args[1:]
-        if name not in _BUILTINS:
+        if name not in BUILTINS:
             raise ScheduleError(f"a kernel calls what OpenCL C does not have, got {name}")
-        function = _BUILTINS[name]
+        function = BUILTINS[name]
         if name in ("abs", "fabs") and scalar_name(dtype).startswith(("int", "uint")):
-            return f"({type_name(dtype)})abs({self.text(args[0])})", _UNARY
+            return f"({type_name(dtype)})abs({self.text(args[0])})", UNARY
         if function == "ldexp" and scalar_name(data_type(args[1])) != "int32":
-            return f"ldexp({self.text(args[0])}, (int)({self.text(args[1])}))", _ATOM
-        return f"{function}({', '.join(self.text(a) for a in args)})", _ATOM
+            return f"ldexp({self.text(args[0])}, (int)({self.text(args[1])}))", ATOM
+        return f"{function}({', '.join(self.text(a) for a in args)})", ATOM
 
 
 def call_name(call: Any) -> str:
@@ -444,5 +419,5 @@ def _narrowed(text: str, level: int, dtype: tvm.DataType | str) -> tuple[str, in
     """C computes narrow scalars in int; TIR wraps them in their type, which built-in functions tell apart by."""
     of = tvm.DataType(str(dtype))
     if scalar_name(of) in NARROW_INTEGERS and of.lanes == 1:
-        return f"({type_name(of)})({text})", _UNARY
+        return f"({type_name(of)})({text})", UNARY
     return text, level

@@ -138,13 +138,10 @@ class _KernelPrinter:
             if tag not in self._threads:
                 kind, axis = tag.split(".")
                 prefix, call = _THREADS[kind]
-                name = self._names.fresh(f"{prefix}_{axis}")
-                if s.node.var not in self._used:
-                    pass
-                elif int(s.value) > 1:
+                name = "0"
+                if s.node.var in self._used and int(s.value) > 1:
+                    name = self._names.fresh(f"{prefix}_{axis}")
                     self._line(f"const int {name} = {call}({'xyz'.index(axis)});")
-                else:
-                    name = "0"
                 self._threads[tag] = name
             self._e.bind(s.node.var, self._threads[tag])
             self._analyzer.bind(s.node.var, tvm.ir.Range(0, s.value))
