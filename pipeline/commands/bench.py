@@ -41,13 +41,14 @@ def main(args: argparse.Namespace) -> int:
     if plots and importlib.util.find_spec("matplotlib") is None:
         log.warning("matplotlib: not installed, so there will be no plots; pip install 'malisdk-pipeline[bench]'")
         plots = False
-    networks = [
-        predict_network(
-            find_model(text), target=args.target, dtype=dtype, tuning=args.tuning_log, processes=args.processes
-        )
-        for text in args.models or NETWORKS
-        for dtype in args.dtype or DTYPES
-    ]
+    networks = []
+    for text in args.models or NETWORKS:
+        for dtype in args.dtype or DTYPES:
+            network = predict_network(
+                find_model(text), target=args.target, dtype=dtype, tuning=args.tuning_log, processes=args.processes
+            )
+            log.info(f"{network.name}, {dtype}: {network.predicted_ms:.1f} ms predicted ({network.model})")
+            networks.append(network)
     tables = [summary_table(networks), published_table(networks)]
     details = [layers_table(n) for n in networks]
     console = Console(width=None if Console().is_terminal else 180)
