@@ -12,12 +12,12 @@ from . import __version__, container, log
 from .assemble import Assembler, LaunchNote
 from .errors import BundleError, ConfigError
 from .importers import import_model
-from .passes.choose_conv2d import Choice
+from .passes.choose_conv2d import Choice, Decide
 from .passes.pipeline import lowering
 from .plan import Plan
 from .schedules.facts import Conv2dFacts
 from .targets import DTYPES, OURS, SCHEDULES, check_choice, find_target
-from .tuning import decisions
+from .tuning import decisions, logged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +41,14 @@ def compile_model(
     dump_ir: Path | None = None,
     schedules: str = OURS,
     tuning: Sequence[Path] = (),
+    autotvm_log: Path | None = None,
 ) -> Plan:
     """The plan of a model file.
 
     `shapes` gives static shapes to inputs that the model leaves open, `outputs` cuts the model at the named tensors,
     `name` is what the plan calls itself (the file's stem by default), `dump_ir` is a folder for the IR after each
     phase, `schedules` says whose kernels: ours, or TVM's own to compare with; `tuning` are tuning logs beside the
-    shipped one.
+    shipped one; convolutions with a record in `autotvm_log` get the kernels of 2018 with its knobs.
     Raises ConfigError for options that make no sense, ImportFailed for the model, ScheduleError for a kernel.
     """
     return compile_with_notes(
@@ -60,6 +61,7 @@ def compile_model(
         dump_ir=dump_ir,
         schedules=schedules,
         tuning=tuning,
+        autotvm_log=autotvm_log,
     ).plan
 
 
@@ -74,24 +76,32 @@ def compile_with_notes(
     dump_ir: Path | None = None,
     schedules: str = OURS,
     tuning: Sequence[Path] = (),
+    autotvm_log: Path | None = None,
 ) -> Compiled:
     """As compile_model, with how each launch came about."""
     spec = find_target(target)
     check_choice("dtype", dtype, DTYPES)
     check_choice("schedules", schedules, SCHEDULES)
-    decide = decisions.load(tuning)
+    if schedules != OURS and autotvm_log is not None:
+        raise ConfigError(f"--autotvm-log: only for our schedules, got --schedules {schedules}; expected {OURS}")
+    decide = _decide(tuning, autotvm_log)
     with log.step(f"import {path.name}"):
         static = {k: tuple(v) for k, v in (shapes or {}).items()}
         model = import_model(path, shapes=static, outputs=outputs)
     choices: dict[str, Choice] = {}
     workloads: dict[str, Conv2dFacts] = {}
+    layers: list[Choice] = []
 
     def chosen(facts: Conv2dFacts, choice: Choice) -> None:
         choices[facts.key], workloads[facts.key] = choice, facts
+        layers.append(choice)
 
     passes = lowering(spec, dtype, _dumper(dump_ir), schedules=schedules, decide=decide, chosen=chosen)
     with log.step(f"lower {len(model.inputs)} input(s), {len(model.outputs)} output(s)"), spec.tvm_target():
         mod = passes(model.mod)
+    if autotvm_log is not None:
+        matched = sum(choice.nchw is not None for choice in layers)
+        log.info(f"{autotvm_log.name}: its knobs are used for {matched} of {len(layers)} convolutions")
     metadata = {
         "malisdk": __version__,
         "tvm": importlib.metadata.version("apache-tvm"),
@@ -106,6 +116,14 @@ def compile_with_notes(
             model_name=name or model_name(path), inputs=model.inputs, outputs=model.outputs, metadata=metadata
         )
     return Compiled(plan=plan, notes=assembler.notes, choices=choices, workloads=tuple(workloads.values()))
+
+
+def _decide(tuning: Sequence[Path], autotvm_log: Path | None) -> Decide:
+    ours = decisions.load(tuning)
+    if autotvm_log is None:
+        return ours
+    recorded = logged.load(autotvm_log)
+    return lambda facts: recorded(facts) or ours(facts)
 
 
 def convolutions(
@@ -137,6 +155,7 @@ def build_model(
     dump_ir: Path | None = None,
     schedules: str = OURS,
     tuning: Sequence[Path] = (),
+    autotvm_log: Path | None = None,
 ) -> Path:
     """Compile `model` and write `out` (default: <model>.mali in the current folder); returns the path written.
 
@@ -156,6 +175,7 @@ def build_model(
         dump_ir=dump_ir,
         schedules=schedules,
         tuning=tuning,
+        autotvm_log=autotvm_log,
     )
     try:
         container.write(path, plan)

@@ -34,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--schedules", choices=SCHEDULES, default=OURS, help="whose kernels: ours, or plain TVM's to compare with"
     )
+    parser.add_argument(
+        "--autotvm-log", type=Path, metavar="FILE", help="convolutions with a record in it get its knobs (TVM of 2018)"
+    )
     parser.add_argument("--name", help="what the model is called; the file's stem by default")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.mali")
 
@@ -53,6 +56,7 @@ def main(args: argparse.Namespace) -> int:
         dump_ir=args.dump_ir,
         schedules=args.schedules,
         tuning=args.tuning_log,
+        autotvm_log=args.autotvm_log,
     )
     print(f"{path} {path.stat().st_size}")
     return 0

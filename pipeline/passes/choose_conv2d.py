@@ -27,16 +27,32 @@ CONV2D_RULES: dict[str, Any] = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class InNchw:
+    """A rule that computes in NCHW, and the knobs that its `compute` and `pack_weight` take."""
+
+    rule: Any
+    knobs: Any
+
+    def pack(self, weight: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        packed: np.ndarray[Any, Any] = weight
+        if hasattr(self.rule, "pack_weight"):
+            packed = self.rule.pack_weight(weight, self.knobs)
+        return packed
+
+
+@dataclass(frozen=True, kw_only=True)
 class Choice:
     """A rule and its knobs; without knobs, those of the rule's `config`.
 
     `rule` is the rule's name; `size` the outputs a tile, F(size x size, 3x3), of winograd; `why` is for people.
+    `nchw` is set where the rule is one in NCHW, with knobs of its own.
     """
 
     rule: str
     size: int = 0
     knobs: Mapping[str, int] | None = None
     why: str = field(default="default", compare=False)
+    nchw: InNchw | None = None
 
     def tile(self, facts: Conv2dFacts) -> Any:
         """The knobs as the rule's `compute` wants them."""

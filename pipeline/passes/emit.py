@@ -8,21 +8,32 @@ from tvm import relax, te, topi
 from tvm.relax.utils import gen_call_tir_inputs
 from tvm.s_tir import Schedule
 
-from ..schedules.base import CONCAT, WORKLOAD, anchor_name
+from ..schedules.base import APART, CONCAT, WORKLOAD, anchor_name
 
 _INJECTIVE, _OPAQUE = 2, 8  # TVM's OpPatternKind
 
 
 def emit_anchored(
-    bb: relax.BlockBuilder, compute: Callable[..., te.Tensor], arguments: Sequence[Any], *, name: str, workload: str
+    bb: relax.BlockBuilder,
+    compute: Callable[..., te.Tensor],
+    arguments: Sequence[Any],
+    *,
+    name: str,
+    workload: str,
+    apart: bool = False,
 ) -> Any:
-    """emit_te, with `workload` written beside the anchor, where it survives fusion and scheduling."""
+    """emit_te, with `workload` written beside the anchor, where it survives fusion and scheduling.
+
+    apart: the rule takes nothing behind its own blocks.
+    """
     func, inputs, output = gen_call_tir_inputs(compute, *arguments)[:3]
     anchor = anchor_name(func)
     if anchor is not None:
         sch = Schedule(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}))
         sch.annotate(sch.get_sblock(anchor), WORKLOAD, workload)
         func = sch.mod["main"].without_attr("global_symbol")
+    if apart:
+        func = func.with_attr(APART, 1)
     return bb.emit(relax.call_tir(bb.add_func(func, name), inputs, output))
 
 

@@ -3,9 +3,9 @@
 import tvm
 from tvm import tirx
 
-from ..schedules.base import anchor_of
+from ..schedules.base import APART, anchor_of
 
-_OUT_ELEMENTWISE_FUSABLE = 4  # TVM's OpPatternKind
+_OUT_ELEMENTWISE_FUSABLE, _OPAQUE = 4, 8  # TVM's OpPatternKind
 
 
 @tvm.transform.module_pass(opt_level=0, name="MarkAnchors")
@@ -14,7 +14,7 @@ class MarkAnchors:
 
     def transform_module(self, mod: tvm.IRModule, _ctx: tvm.transform.PassContext) -> tvm.IRModule:
         marked = {
-            gv: f.with_attr("op_pattern", _OUT_ELEMENTWISE_FUSABLE)
+            gv: f.with_attr("op_pattern", _OPAQUE if APART in f.attrs else _OUT_ELEMENTWISE_FUSABLE)
             for gv, f in mod.functions.items()
             if isinstance(f, tirx.PrimFunc) and anchor_of(f) is not None
         }

@@ -16,10 +16,12 @@ from tvm import relax, te, tirx
 from ..schedules.facts import Conv2dFacts, blocks_of
 from ..schedules.mali.conv2d_transpose import Conv2dTranspose, Conv2dTransposeFacts
 from ..schedules.mali.softmax import Softmax, SoftmaxFacts
-from .choose_conv2d import CONV2D_RULES, Chosen, Decide, choose, packed_constants
+from .choose_conv2d import CONV2D_RULES, Choice, Chosen, Decide, InNchw, choose, packed_constants
 from .emit import emit_anchored, emit_apart, emit_concat
 from .matmul import matmul
 from .rewrite import Rewriter, constant, operator_name, static_shape
+
+Array = np.ndarray[Any, Any]
 
 LANES = 4
 
@@ -79,6 +81,8 @@ class _Blocking(Rewriter):
         self._chosen = chosen
         self._blocked: dict[Any, _Blocked] = {}
         self._packed: dict[Any, _Blocked] = {}
+        # the convolution at hand, where its rule is one in NCHW
+        self._nchw: Any | None = None
         self._convs: dict[str, Callable[[Any], _Blocked | None]] = {
             "nn.conv2d": self._conv2d,
             "nn.conv2d_transpose": self._conv2d_transpose,
@@ -104,6 +108,9 @@ class _Blocking(Rewriter):
 
     def call(self, call: Any) -> Any | None:
         name = operator_name(call)
+        if name == "nn.conv2d":
+            made, self._nchw = self._nchw, None
+            return made
         if name == "matmul":
             return matmul(self, call)
         if name in ("reshape", "flatten"):
@@ -173,6 +180,9 @@ class _Blocking(Rewriter):
             dtype=str(weight.dtype),
         )
         choice = choose(facts, self._decide)
+        if choice is not None and choice.nchw is not None:
+            self._nchw = self._conv2d_nchw(call, facts, choice, choice.nchw, weight)
+            return None
         data = self._as_blocked(call.args[0]) if choice is not None else None
         if choice is None or data is None:
             return None
@@ -188,6 +198,19 @@ class _Blocking(Rewriter):
             workload=facts.key,
         )
         return _Blocked(expr=expr, channels=facts.out_channels)
+
+    def _conv2d_nchw(self, call: Any, facts: Conv2dFacts, choice: Choice, made: InNchw, weight: Array) -> Any:
+        if self._chosen is not None:
+            self._chosen(facts, choice)
+        arguments = [self.map(call.args[0]), relax.const(made.pack(weight))]
+        return emit_anchored(
+            self.bb,
+            lambda data, packed: made.rule.compute(facts, made.knobs, data, packed),
+            arguments,
+            name=choice.rule,
+            workload=facts.key,
+            apart=True,
+        )
 
     def _conv2d_transpose(self, call: Any) -> _Blocked | None:
         a = call.attrs

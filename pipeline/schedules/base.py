@@ -17,6 +17,7 @@ MULTIPLY_ADDS = "malisdk.multiply_adds"  # of the whole operator, on the same bl
 LAUNCH = "malisdk.launch"  # which of the function's launches makes them, on the same block; the first if it is missing
 WORKLOAD = "malisdk.workload"  # what the operator is, for people and for the tuning log, on the same block
 CONCAT = "malisdk.concat"  # on a PrimFunc: its parameters but the last lie one behind the other in the last
+APART = "malisdk.apart"  # function attribute: nothing may be fused to it
 KNOB = "malisdk.knob."  # prefix of the rule's knobs, on the same block
 
 

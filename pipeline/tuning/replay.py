@@ -58,13 +58,17 @@ class Replayed:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A layer as a rule's `compute` says it, and the rule that schedules it; `pack` makes inputs[1] of the weight."""
+    """A layer as a rule's `compute` says it, and the rule that schedules it; `pack` makes inputs[1] of the weight.
+
+    knobs: a convolution's, as its rule takes them.
+    """
 
     rule: Rule
     inputs: list[te.Tensor]
     output: te.Tensor
     multiply_adds: int
     pack: Callable[[Array], Array]
+    knobs: Any = None
 
 
 def replay(record: Record) -> Replayed:
@@ -139,6 +143,12 @@ def facts_of(record: Record) -> Conv2dFacts:
     )
 
 
+def rule_and_knobs(record: Record) -> tuple[Any, Any]:
+    """The rule of a convolution's record and the knobs that it takes. Raises what `replay` raises."""
+    defined = _define(record)
+    return type(defined.rule), defined.knobs
+
+
 def _spatial_pack(record: Record) -> Definition:
     facts, k = facts_of(record), record.knobs
     order = _numbers(k["reorder_0"])
@@ -198,6 +208,7 @@ def conv2d(rule: Any, facts: Conv2dFacts, knobs: Any, weight: tuple[int, ...]) -
         output=rule.compute(facts, knobs, *inputs),
         multiply_adds=facts.multiply_adds,
         pack=pack,
+        knobs=knobs,
     )
 
 

@@ -11,10 +11,13 @@ from malisdk_pipeline.schedules.mali import RULES
 from malisdk_pipeline.schedules.mali.batch_matmul import BatchMatmul, MatmulFacts
 from malisdk_pipeline.schedules.mali.conv2d_1x1 import Conv2d1x1
 from malisdk_pipeline.schedules.mali.conv2d_direct import Conv2dDirect
+from malisdk_pipeline.schedules.mali.conv2d_spatial_pack import Conv2dSpatialPack, SpatialPackKnobs
 from malisdk_pipeline.schedules.mali.conv2d_transpose import Conv2dTranspose, Conv2dTransposeFacts
 from malisdk_pipeline.schedules.mali.conv2d_winograd import Conv2dWinograd
+from malisdk_pipeline.schedules.mali.conv2d_winograd_nchw import Conv2dWinogradNchw, WinogradKnobs
 from malisdk_pipeline.schedules.mali.dense import Dense, DenseFacts
 from malisdk_pipeline.schedules.mali.depthwise_conv2d import DepthwiseConv2d
+from malisdk_pipeline.schedules.mali.depthwise_conv2d_nchw import DepthwiseConv2dNchw, DepthwiseKnobs
 from malisdk_pipeline.schedules.mali.grouped_conv2d import GroupedConv2d
 from malisdk_pipeline.schedules.mali.softmax import Softmax, SoftmaxFacts
 from malisdk_pipeline.targets import TARGETS, find_target
@@ -44,6 +47,17 @@ TRANSPOSED = Conv2dTransposeFacts(
 MATMUL = MatmulFacts(
     batch=2, rows=6, reduced=8, columns=8, out=(2, 6, 8), shared=False, packed=False, dtype="float32"
 )  # fmt: skip
+
+
+_SPLITS = {"tile_co": (1, 2, 4), "tile_oh": (6, 1, 1), "tile_ow": (1, 2, 4)}
+_SPATIAL_PACK = SpatialPackKnobs(**_SPLITS, channels_first=True, reduce=("none",) * 2, spatial=("unroll",) * 3)
+_WINOGRAD = WinogradKnobs(tile=2, bna=4, bnb=4, t1=2, t2=4, c_unroll=2, yt=2)
+_DEPTHWISE = DepthwiseKnobs(tile_c=(4, 2, 1), tile_y=(6, 1, 1), tile_x=(1, 2, 4), annotation="vec")
+IN_NCHW = {
+    "conv2d_spatial_pack": (Conv2dSpatialPack, FACTS, _SPATIAL_PACK, (2, 8, 3, 3, 4)),
+    "conv2d_winograd_nchw": (Conv2dWinogradNchw, FACTS, _WINOGRAD, (4, 4, 2, 8, 4)),
+    "depthwise_conv2d_nchw": (DepthwiseConv2dNchw, DEPTHWISE, _DEPTHWISE, (8, 1, 3, 3)),
+}
 
 
 def _function(name: str):
@@ -77,6 +91,10 @@ def _function(name: str):
     elif name == "softmax":
         inputs = [te.placeholder((2, 100), name="data")]
         out = Softmax.compute(SoftmaxFacts(rows=2, length=100, dtype="float32"), *inputs)
+    elif name in IN_NCHW:
+        rule, facts, knobs, weight = IN_NCHW[name]
+        inputs = [te.placeholder((1, 8, 6, 8), name="data"), te.placeholder(weight, name="weight")]
+        out = rule.compute(facts, knobs, *inputs)
     else:
         inputs = [data]
         out = te.compute((1, 2, 6, 8, 4), lambda *i: data[i] + 1, name="add")

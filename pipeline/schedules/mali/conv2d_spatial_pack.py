@@ -13,7 +13,7 @@ from tvm.s_tir import Schedule
 
 from ...errors import ScheduleError
 from ...targets import TargetSpec
-from ..base import knobs_of
+from ..base import LAUNCH, knobs_of
 from ..facts import Conv2dFacts
 from .tiles import anchor_attributes
 
@@ -84,7 +84,10 @@ class Conv2dSpatialPack:
                 packed[n, h, w, ci, y * SH + kh, x * SW + kw] * weight[o, ci, kh, kw, c], axis=[ci, kh, kw]
             ),
             name="tile_sums",
-            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, **_as_numbers(knobs)),
+            attrs={
+                **anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, **_as_numbers(knobs)),
+                LAUNCH: 1,
+            },
         )
         return te.compute(
             (facts.batch, facts.out_channels, facts.out_height, facts.out_width),

@@ -13,7 +13,7 @@ from tvm.s_tir import Schedule
 
 from ...errors import ScheduleError
 from ...targets import TargetSpec
-from ..base import knobs_of
+from ..base import LAUNCH, knobs_of
 from ..facts import Conv2dFacts
 from .tiles import anchor_attributes
 from .winograd_matrices import MATRICES
@@ -84,7 +84,10 @@ class Conv2dWinogradNchw:
                 axis=channels,
             ),
             name="product",
-            attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, **vars(knobs)),
+            attrs={
+                **anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, **vars(knobs)),
+                LAUNCH: 1,
+            },
         )
         return _transform_output(facts, knobs, products)
 
