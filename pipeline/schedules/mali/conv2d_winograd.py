@@ -10,7 +10,7 @@ import numpy as np
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 
-from ...codegen.keep import KEEP
+from ...codegen.keep import IN_ORDER, KEEP
 from ...codegen.pointers import ADVANCE
 from ...targets import TargetSpec
 from ..base import LAUNCH, knobs_of
@@ -28,6 +28,10 @@ class Tile:
     size: int
     pixels: int
 
+
+# Cycles of a core for a vector mad of the product, by the tiles of a work-item; none spills (Mesa 25.0.7 for the T860).
+# 7 has 0.61 itself and costs the transforms divisions by 7.
+_PRODUCT_MAD = {8: 0.60, 7: 0.63, 5: 0.65, 4: 0.69}
 
 _NO_TAP = 100  # no coefficient of a transform is that large
 
@@ -54,8 +58,12 @@ class Conv2dWinograd:
 
     @staticmethod
     def config(facts: Conv2dFacts, size: int) -> Tile:
-        # 4 tiles x 4 channels: 16 mads a round from 4 + 4 vectors; 6 and more tiles spill (Mesa 25.0.7 for the T860)
-        return Tile(size=size, pixels=min(4, _tiles(facts, size)))
+        tiles = _tiles(facts, size)
+        least = min(tiles, 4)
+        return min(
+            (Tile(size=size, pixels=p) for p in (*_PRODUCT_MAD, least) if p <= tiles),
+            key=lambda t: blocks_of(tiles, t.pixels) * t.pixels * _PRODUCT_MAD.get(t.pixels, 1.0),
+        )
 
     @staticmethod
     def pack_weight(weight: Array, size: int) -> Array:
@@ -264,17 +272,17 @@ def _schedule_product(sch: Schedule, facts: Tile, target: TargetSpec) -> None:
     sch.compute_at(sums, item, preserve_unit_loops=True)
     depth = len(sch.get_loops(stored)) - 2
     *unit, sp, sv, i, c = sch.get_loops(sums)[depth:]
-    # 2. one block of input channels a round
-    sch.reorder(i, c, *unit, sp, sv)
-    for name, at, inner in (("data_column", i, depth + 1), ("weight_vector", c, depth + 2)):
+    # 2. one block of input channels a round: its weights stay, the tiles pass one at a time
+    sch.reorder(i, sp, c, *unit, sv)
+    for name, at, inner in (("weight_vector", i, depth + 1), ("data_column", sp, depth + 2)):
         copy = sch.get_sblock(name)
         sch.set_scope(copy, 0, "local")
         sch.compute_at(copy, at, preserve_unit_loops=False)
         unroll_copies(sch, copy, inner)
-    for loop in (c, sp):
+    for loop in (sp, c):
         sch.unroll(loop)
     sch.vectorize(sv)
-    for annotation in (KEEP, ADVANCE):
+    for annotation in (KEEP, ADVANCE, IN_ORDER):
         sch.annotate(i, annotation, 1)
     sch.decompose_reduction(sums, i)
 
@@ -296,10 +304,10 @@ def _schedule_output(sch: Schedule, facts: Tile, target: TargetSpec) -> None:
     sch.reorder(e, sf, sn, so, sy, sx, sv)
     row = sch.get_sblock("product_row")
     sch.set_scope(row, 0, "local")
-    sch.compute_at(row, e, preserve_unit_loops=False)
-    unroll_copies(sch, row, depth + 1)
+    sch.compute_at(row, sf, preserve_unit_loops=False)
+    unroll_copies(sch, row, depth + 2)
     sch.unroll(sf)
     sch.vectorize(sv)
-    for annotation in (KEEP, ADVANCE):
+    for annotation in (KEEP, ADVANCE, IN_ORDER):
         sch.annotate(e, annotation, 1)
     sch.decompose_reduction(sums, e)
