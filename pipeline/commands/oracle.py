@@ -99,7 +99,6 @@ def _report(logs: list[Path], gpu: "Gpu", args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from .. import files, log
-    from ..errors import NothingToDo
     from ..oracle.judge import judge, verdicts_text
     from ..oracle.refit import refit
     from ..tuning.measured import samples_of
@@ -107,8 +106,6 @@ def _report(logs: list[Path], gpu: "Gpu", args: argparse.Namespace) -> int:
     measured = samples_of(logs, gpu, timeout_s=args.timeout, processes=args.processes)
     for failure in measured.failures:
         log.info(f"no sample: {failure}")
-    if not any(s.networks for s in measured.samples):
-        raise NothingToDo(f"{logs[0]}: no record of a known network that replays; expected TopHub's log for Mali")
     made = refit(measured.samples, measured.older, fitted_on=", ".join(file.name for file in logs))
     verdicts = judge(measured.samples, made.held_out_us, measured.older)
     if args.json:

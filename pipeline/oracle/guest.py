@@ -12,6 +12,7 @@ two files. If the driver crashes, so does this program; the one who asked starts
 import ctypes
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ _DEVICE_NAME, _DRIVER_VERSION, _DEVICE_VERSION = 0x102B, 0x102D, 0x102F
 _DEVICE_MAX_WORK_GROUP, _BUILD_LOG = 0x1004, 0x1183
 _FUNCTION_NAME, _NUM_ARGS = 0x1190, 0x1191
 _KERNEL_WORK_GROUP, _COMPILE_WORK_GROUP = 0x11B0, 0x11B1
+_SET_PARENT_DEATH_SIGNAL = 1  # prctl
 _TEXT_BYTES = 1 << 18
 _MAX_PLATFORMS, _MAX_KERNELS = 8, 1024
 
@@ -126,6 +128,8 @@ def _redirect(descriptor: int, path: str) -> None:
 def main() -> int:
     reply = os.fdopen(os.dup(1), "w", buffering=1)
     libc = ctypes.CDLL(None)
+    # A killed asker can stop nobody any more, and some kernels take minutes.
+    libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     # Until the first request the driver's words are the process' own stderr.
     os.dup2(2, 1)
     try:

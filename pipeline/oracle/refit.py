@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..errors import NothingToDo
 from .fit import fit_constants, held_out
 from .judge import judge
 from .metrics import median_error
@@ -22,9 +23,16 @@ class Refit:
 
 
 def refit(samples: Sequence[Sample], older: Sequence[bool], *, fitted_on: str) -> Refit:
-    """At least one sample is of a network. The version is the present one's where the constants are, else the next."""
+    """The version is the present one's where the constants are, else the next.
+
+    Raises NothingToDo where no sample can be held out: all are of one network, or of none.
+    """
     predicted = held_out(samples)
     judged = [i for i in range(len(samples)) if not (older[i] or math.isnan(predicted[i]))]
+    if not judged:
+        raise NothingToDo(
+            f"{fitted_on}: nothing to judge a fit on, got {len(samples)} records; expected some of two networks or more"
+        )
     present = load_model()
     constants = fit_constants(samples).rounded(_DIGITS)
     return Refit(

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from malisdk_pipeline.__main__ import main
+from malisdk_pipeline.errors import NothingToDo
 from malisdk_pipeline.oracle.features import Features
 from malisdk_pipeline.oracle.model import Model, load_model
 from malisdk_pipeline.oracle.networks import network_names, networks_of
@@ -65,6 +66,15 @@ def test_older_records_are_fitted_to_but_not_judged():
     made = refit([*samples, wrong], [False] * 33 + [True], fitted_on="logs")
     assert made.model.error < 0.3
     assert made.model.constants != refit(samples, [False] * 33, fitted_on="log").model.constants
+
+
+@pytest.mark.parametrize("networks", [(), ("vgg_16",)])
+def test_records_of_one_network_cannot_be_judged(networks):
+    samples = [dataclasses.replace(sample(i), networks=networks) for i in range(3)]
+    with pytest.raises(
+        NothingToDo, match="a log: nothing to judge a fit on, got 3 records; expected some of two networks"
+    ):
+        refit(samples, [False] * 3, fitted_on="a log")
 
 
 def test_rounding_keeps_significant_digits():
