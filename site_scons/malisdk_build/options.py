@@ -44,6 +44,7 @@ class Options:
     dtype: str
     shapes: tuple[str, ...]
     outputs: tuple[str, ...]
+    autotvm_log: Path | None
     device: str
     pythons: tuple[str, ...]
     python_headers: tuple[Path, ...]
@@ -53,6 +54,7 @@ class Options:
         words = [f"target={self.target}", f"model={model}", f"dtype={self.dtype}"]
         words += [f"shape={s}" for s in self.shapes]
         words += [f"outputs={','.join(self.outputs)}"] if self.outputs else []
+        words += [f"autotvm_log={self.autotvm_log}"] if self.autotvm_log else []
         words += [f"device={self.device}"]
         words += [f"python_headers={d}" for d in self.python_headers]
         return " ".join(words)
@@ -66,6 +68,7 @@ def declare(arguments: Mapping[str, str]) -> Variables:
     variables.Add("dtype", f"what the model computes in: {' or '.join(DTYPES)}", DTYPES[0], _one_of(DTYPES))
     variables.Add("shape", "an input's shape where the file leaves it open, NAME:1,3,224,224; may be repeated", "")
     variables.Add("outputs", "tensors to cut your model at, NAME,NAME; what comes behind them is left out", "")
+    variables.Add("autotvm_log", "an AutoTVM log; convolutions with a record in it get its knobs", "")
     variables.Add("device", "where the smoke test runs: emulator, host, rusticl, ssh://user@host[:port], or none", "")
     variables.Add("pythons", f"Pythons to build wheels for, or none; of {','.join(PYTHONS)}", "")
     variables.Add("python_headers", "folder with another target Python's Python.h; may be repeated", "")
@@ -112,7 +115,7 @@ def resolve(
     values: the variables; repeated: all values of the options that may be given more than once.
     user_folder: what relative paths of the command line start from. Raises UserError.
     """
-    known = ("target", "model", "dtype", "shape", "outputs", "device", "pythons", "python_headers")
+    known = ("target", "model", "dtype", "shape", "outputs", "autotvm_log", "device", "pythons", "python_headers")
     for key in unknown_options:
         raise UserError(unknown("unknown option", key, known))
     target = str(values["target"])
@@ -131,6 +134,7 @@ def resolve(
         dtype=str(values["dtype"]),
         shapes=tuple(repeated["shape"]),
         outputs=_outputs(str(values["outputs"]), file),
+        autotvm_log=_autotvm_log(str(values["autotvm_log"]), user_folder),
         device=device,
         pythons=_pythons(str(values["pythons"]), target),
         python_headers=tuple(_headers(d, user_folder) for d in repeated["python_headers"]),
@@ -173,6 +177,17 @@ def _outputs(given: str, file: Path | None) -> tuple[str, ...]:
     if names and file is None:
         raise UserError(f"outputs: only for a model file of your own, got {given}; expected none with a model of ours")
     return names
+
+
+def _autotvm_log(given: str, user_folder: Path) -> Path | None:
+    if not given:
+        return None
+    file = user_folder / Path(given).expanduser()
+    if not file.is_file():
+        raise UserError(
+            f"autotvm_log: no such file, got {given}; expected an AutoTVM log\nhint: relative to {user_folder}"
+        )
+    return file.resolve()
 
 
 def _device(given: str, target: str) -> str:

@@ -70,6 +70,9 @@ def compile_model(env: Any, options: Options, model: Model) -> Any:
     out = f"build/{options.target}/{options.model}.mali"
     tuned = [env.File(str(LOG))] if LOG.is_file() else []
     flags += [word for log in tuned for word in ("--tuning-log", str(log))]
+    if options.autotvm_log is not None:
+        tuned.append(env.File(str(options.autotvm_log)))
+        flags += ["--autotvm-log", str(options.autotvm_log)]
     mali = env.Pipeline(out, model.onnx, ARGUMENTS=["compile", "$SOURCE", *flags])
     env.Depends(mali, tuned)
     return mali[0]

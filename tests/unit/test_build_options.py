@@ -19,6 +19,7 @@ DEFAULTS = {
     "model": "efficientnet_lite0",
     "dtype": "float32",
     "outputs": "",
+    "autotvm_log": "",
     "device": "",
     "pythons": "",
 }
@@ -74,6 +75,11 @@ def test_outputs_cut_the_users_own_model(tmp_path):
     assert resolve(user_folder=tmp_path, model="net.onnx", outputs="a, b/c:0").outputs == ("a", "b/c:0")
 
 
+def test_autotvm_log_is_found_from_the_users_folder(tmp_path):
+    (tmp_path / "mali.log").touch()
+    assert resolve(user_folder=tmp_path, autotvm_log="mali.log").autotvm_log == tmp_path / "mali.log"
+
+
 def test_python_headers_may_be_repeated(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -109,6 +115,7 @@ def test_devices_of_a_board(device):
         ({"device": "none", "goals": ("smoke",)}, "device: nowhere to run the smoke test, got none; "),
         ({"pythons": "3.12"}, "pythons: no headers known, got 3.12; "),
         ({"shape": ["1,3,224,224"]}, "shape: cannot be read, got 1,3,224,224; expected NAME:1,3,224,224"),
+        ({"autotvm_log": "no.log"}, "autotvm_log: no such file, got no.log; expected an AutoTVM log"),
         ({"outputs": "a"}, "outputs: only for a model file of your own, got a; "),
         ({"shape": ["x:1,,2"]}, "shape: cannot be read, got x:1,,2; "),
         ({"python_headers": ["/nowhere"]}, "python_headers: no Python headers, got /nowhere; "),
