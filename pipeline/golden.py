@@ -163,7 +163,8 @@ def _read(path: Path) -> onnx.ModelProto:
     try:
         model = onnx.load(path, load_external_data=False)
     except Exception as e:  # protobuf's DecodeError is private to its implementation
-        raise ImportFailed(f"{path}: no ONNX model, or a truncated one: {_first_line(e)}") from e
+        hint = "make ONNX of an MXNet model with convert" if path.suffix in (".json", ".params") else None
+        raise ImportFailed(f"{path}: no ONNX model, or a truncated one: {_first_line(e)}", hint=hint) from e
     if not model.graph.output:
         raise ImportFailed(f"{path}: no ONNX model, got no graph outputs; expected a whole model")
     return model

@@ -11,7 +11,7 @@ SUMMARY = "compile a model to a .mali file"
 
 def add_model_arguments(parser: argparse.ArgumentParser, *, default_target: str | None) -> None:
     """The options that say how a model is compiled."""
-    parser.add_argument("model", type=Path, help="ONNX file")
+    parser.add_argument("model", type=Path, help="an ONNX file, or an MXNet symbol, its parameters or their prefix")
     parser.add_argument(
         "--target", choices=tuple(TARGETS), required=default_target is None, default=default_target, help="platform"
     )
