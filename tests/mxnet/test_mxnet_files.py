@@ -148,6 +148,12 @@ def test_missing_parameters_are_all_named(net: Path) -> None:
     assert "there is no .params file beside the symbol" in refusal(net)
 
 
+def test_parameters_under_gluons_own_names_are_explained(net: Path) -> None:
+    renamed = {f"features.{i}.weight": a for i, a in enumerate(ARRAYS.values())}
+    net.with_name("net-0000.params").write_bytes(params_bytes(renamed, 2))
+    assert "save_parameters writes other names" in refusal(net)
+
+
 def test_input_without_shape_says_how_to_give_it(net: Path) -> None:
     said = refusal(net, shapes={})
     assert "'data'" in said and "--shape data:1,3,224,224" in said and "shape=data:1,3,224,224" in said

@@ -183,11 +183,7 @@ class _Conversion:
             return Tensor(name=name, shape=stored.shape, dtype=str(stored.dtype), load=stored.read)
         shape = self._shapes.get(node.name)
         if shape is None and is_weight:
-            hint = "give the .params file of the same network" if self._params else "put net-0000.params beside it"
-            beside = " there is no .params file beside the symbol" if self._without_params else ""
-            raise Unsupported(
-                f"is a parameter that is missing;{beside or ' the .params file does not hold it'}", hint=hint
-            )
+            raise self._missing_parameter()
         shape = shape or attributes.integers("__shape__", ())
         if not shape or any(e < 1 for e in shape):
             raise Unsupported(
@@ -198,6 +194,15 @@ class _Conversion:
         tensor = Tensor(name=name, shape=tuple(shape), dtype=dtype)
         self._inputs.append(tensor)
         return tensor
+
+    def _missing_parameter(self) -> Unsupported:
+        if self._without_params:
+            text = "is a parameter that is missing; there is no .params file beside the symbol"
+            return Unsupported(text, hint="put net-0000.params beside net-symbol.json")
+        hint = "give the .params file of the same network"
+        if not self._params.keys() & {n.name for n in self._symbol.nodes}:
+            hint += "; gluon's save_parameters writes other names than a symbol has, export writes both files"
+        return Unsupported("is a parameter that is missing; the .params file does not hold it", hint=hint)
 
     def _layer(self, node: SymbolNode) -> list[Tensor] | None:
         if (why := registry.refusal(node.operator)) is not None:

@@ -21,7 +21,9 @@ def tensor_type(node: Node, default: str = "float32") -> str:
     return _TYPES[node.attributes.text("dtype", default, *_TYPES)]
 
 
-@converts("_copy", "identity", "BlockGrad", "stop_gradient", "make_loss", "_identity_with_attr_like_rhs", uses=1)
+@converts(
+    "_copy", "_copyto", "identity", "BlockGrad", "stop_gradient", "make_loss", "_identity_with_attr_like_rhs", uses=1
+)
 def identity(_g: Emitter, node: Node) -> Tensor:
     return node.data
 
