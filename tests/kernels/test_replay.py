@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from malisdk_pipeline import container
+from malisdk_pipeline.devices.host import HostDevice
+from malisdk_pipeline.devices.runtime import host_library
 from malisdk_pipeline.errors import ScheduleError
 from malisdk_pipeline.plan import Buffer, Kernel, Launch, Place, Plan, TensorSpec, align, place_in_arena
 from malisdk_pipeline.schedules.mali.conv2d_spatial_pack import Conv2dSpatialPack
 from malisdk_pipeline.schedules.mali.conv2d_winograd_nchw import Conv2dWinogradNchw, WinogradKnobs
 from malisdk_pipeline.tuning.autotvm import Record, Workload
+from malisdk_pipeline.tuning.check import check
 from malisdk_pipeline.tuning.replay import Replayed, replay
 
 TOLERANCE = 1e-4  # float32 sums in another order
@@ -170,6 +173,31 @@ def test_dense_agrees_with_numpy(tmp_path: Path, malisdk: Any) -> None:
     data, weight, bias = random(1, 32), random(40, 32), random(40)
     result = run(malisdk, tmp_path / "m.mali", replay(made), data, weight, bias)
     assert np.abs(result - (data.astype(np.float64) @ weight.T + bias)).max() < TOLERANCE
+
+
+def test_check_tells_right_kernels_from_wrong_ones(malisdk: Any) -> None:
+    """One with a wrong sign and one that does not build, beside the right one."""
+    made = spatial()
+    right = replay(made)
+    text = right.kernels[1].source
+
+    def with_source(source: str) -> Replayed:
+        kernels = (right.kernels[0], dataclasses.replace(right.kernels[1], source=source), right.kernels[2])
+        return dataclasses.replace(right, kernels=kernels)
+
+    wrong, broken = with_source(text.replace("mad(", "-mad(", 1)), with_source(f"nothing {text}")
+    with HostDevice() as device:
+        results = list(check([(made, right), (made, wrong), (made, broken)], device, library=host_library()))
+    assert results[0].error == 0.0
+    assert results[0].problem == ""
+    assert "of the largest; allowed" in results[1].problem
+    assert results[2].error is None
+    assert results[2].problem
+
+
+def test_records_of_other_devices_are_refused() -> None:
+    with pytest.raises(ScheduleError, match="another device's template, got arm_cpu; expected mali"):
+        replay(dataclasses.replace(spatial(), device="arm_cpu"))
 
 
 def test_half_replays_use_vectors_of_128_bits() -> None:

@@ -54,6 +54,23 @@ def test_old_records_mean_the_same(tmp_path, task, template, operator):
     assert first.workload == second.workload == read_log(write(tmp_path, NEW))[0].workload
 
 
+def test_one_number_stands_for_both_axes(tmp_path):
+    arguments = [DATA, WEIGHT, 2, 1, 1, "NCHW", "float32"]
+    (record,) = read_log(write(tmp_path, old("topi_nn_conv2d", "direct", arguments)))
+    w = record.workload
+    assert (w.stride, w.pad, w.dilation) == ((2, 2), (1, 1, 1, 1), (1, 1))
+
+
+def test_records_of_arm_cpus_are_told_apart(tmp_path):
+    target = "llvm -device=arm_cpu -model=rk3399 -mattr=+neon"
+    made = {**NEW, "input": [target, "conv2d_nchw_spatial_pack.arm_cpu", NEW["input"][2], {}]}
+    before = {**old("topi_nn_conv2d", "direct", [DATA, WEIGHT, [1, 1], [1, 1], [1, 1], "NCHW", "float32"])}
+    before["i"][0] = target
+    records = read_log(write(tmp_path, made, before, NEW))
+    assert [r.device for r in records] == ["arm_cpu", "arm_cpu", "mali"]
+    assert {r.operator for r in records} == {"conv2d_nchw_spatial_pack"}
+
+
 def test_dense_has_no_stride(tmp_path):
     arguments = [["TENSOR", [1, 64], "float16"], ["TENSOR", [10, 64], "float16"], ["TENSOR", [10], "float16"], None]
     (record,) = read_log(write(tmp_path, old("topi_nn_dense", "direct", arguments)))
@@ -73,6 +90,11 @@ def test_failed_configurations_are_passed_over(tmp_path):
         (
             json.dumps({**NEW, "input": ["opencl", "conv3d.cuda", NEW["input"][2], {}]}),
             "unknown operator, got conv3d.cuda",
+        ),
+        (json.dumps(old("topi_nn_conv2d", "direct", [DATA, WEIGHT, [1, 1], [1, 1], [1, 1], "NHWC"])), "layout NHWC"),
+        (
+            json.dumps(NEW).replace(".mali", ".cuda"),
+            "unknown operator, got conv2d_nchw_spatial_pack.cuda; expected one of",
         ),
         (json.dumps(NEW).replace("float32", "int8"), "unknown dtype, got int8; expected one of float32, float16"),
     ],
