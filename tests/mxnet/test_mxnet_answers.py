@@ -43,6 +43,7 @@ def test_old_file_agrees_with_mxnet(case: str, truth: Read) -> None:
     check(truth(f"old_{case}"), 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.host_opencl
 @pytest.mark.parametrize("case", _COMPILED)
 def test_compiled_network_agrees_with_mxnet(case: str, truth: Read, tmp_path: Path) -> None:
