@@ -40,4 +40,6 @@ def test_cross_compiler_that_is_no_program_is_explained(tmp_path: Path) -> None:
 
 def test_missing_model_file_is_named() -> None:
     said = scons_refuses("sdk", "model=gone/net.onnx")
-    assert said.startswith("model: no such file, got gone/net.onnx; expected an .onnx or -symbol.json file\nhint: relative to ")
+    assert said.startswith(
+        "model: no such file, got gone/net.onnx; expected an .onnx or -symbol.json file\nhint: relative to "
+    )
