@@ -51,6 +51,7 @@ def main(args: argparse.Namespace) -> int:
                 replays.append((record, replay(record)))
             except ScheduleError as e:
                 problems[record.line] = str(e)
+                _print_problem(record, problems)
     if args.kernels is not None:
         _write(args.kernels, replays)
     errors: dict[int, float] = {}
@@ -60,6 +61,7 @@ def main(args: argparse.Namespace) -> int:
                 errors[checked.record.line] = checked.error
             if checked.problem:
                 problems[checked.record.line] = checked.problem
+                _print_problem(checked.record, problems)
     _report(records, problems, errors, "right" if args.check else "replayed")
     if problems:
         lines = ", ".join(map(str, sorted(problems)[:5])) + (", ..." if len(problems) > 5 else "")
@@ -86,9 +88,11 @@ def _check(replays: "Sequence[tuple[Record, Replayed]]", device: str) -> "Iterat
                     yield checked
 
 
+def _print_problem(record: "Record", problems: dict[int, str]) -> None:
+    print(f"line {record.line}: {problems[record.line].splitlines()[0]}", flush=True)
+
+
 def _report(records: "Sequence[Record]", problems: dict[int, str], errors: dict[int, float], verdict: str) -> None:
-    for line, problem in sorted(problems.items()):
-        print(f"line {line}: {problem.splitlines()[0]}")
     for operator, dtype in sorted({(r.operator, r.dtype) for r in records}):
         lines = [r.line for r in records if (r.operator, r.dtype) == (operator, dtype)]
         good = sum(line not in problems for line in lines)
