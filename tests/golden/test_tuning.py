@@ -15,7 +15,7 @@ from malisdk_pipeline.oracle import NoData
 from malisdk_pipeline.schedules.facts import Conv2dFacts
 from malisdk_pipeline.targets import find_target
 from malisdk_pipeline.tuning import log, measure, search
-from malisdk_pipeline.tuning.decisions import Decisions, distance
+from malisdk_pipeline.tuning.decisions import Decisions, distance, shipped_log
 from malisdk_pipeline.tuning.space import is_legal, space
 
 from onnx_models import model_of_text, random_array, save
@@ -115,6 +115,12 @@ def test_distance_is_symmetric_and_zero_for_itself() -> None:
     other = replace(FACTS, in_height=24, out_channels=12)
     assert distance(FACTS, FACTS) == 0
     assert distance(FACTS, other) == pytest.approx(distance(other, FACTS)) and distance(FACTS, other) > 1
+
+
+def test_shipped_log_is_sorted_and_legal_for_its_own_workloads() -> None:
+    records = log.read(shipped_log())
+    assert records and [r.workload.key for r in log.best(records)] == [r.workload.key for r in records]
+    assert [r for r in records if not is_legal(r.workload, r.rule, r.knobs)] == []
 
 
 def test_every_candidate_of_a_space_is_legal_once() -> None:
