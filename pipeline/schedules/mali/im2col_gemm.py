@@ -81,8 +81,9 @@ class Im2colGemm:
             name="conv2d",
             attrs=anchor_attributes(cls.name, multiply_adds=facts.multiply_adds, **vars(tile)),
         )
+        flat = te.compute((facts.batch, facts.out_channels, pixels), lambda *index: sums[index], name="pixels")
         shape = (facts.batch, facts.out_channels, facts.out_height, facts.out_width)
-        return te.compute(shape, lambda n, o, y, x: sums[n, o, y * width + x], name="result")
+        return te.compute(shape, lambda n, o, y, x: flat[n, o, y * width + x], name="result")
 
     def match(self, func: tirx.PrimFunc) -> GemmTile | None:
         knobs = knobs_of(func, self.name)
@@ -96,9 +97,8 @@ class Im2colGemm:
         bind_tile(sch, q, sch.fuse(h, w), sch.fuse(n, i), target)
         sch.vectorize(lane)
         # 2. products: a work-item a tile
-        result = sch.get_sblock("result")
-        n, o, y, x = sch.get_loops(result)
-        q = sch.fuse(y, x)
+        sch.reverse_compute_inline(sch.get_sblock("result"))
+        n, o, q = sch.get_loops(sch.get_sblock("pixels"))
         whole = extent(sch, q) % facts.pixels == 0
         o, oi = sch.split(o, [None, facts.channels])
         q, qi = sch.split(q, [None, facts.pixels])
