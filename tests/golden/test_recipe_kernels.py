@@ -53,9 +53,13 @@ def test_every_convolution_has_a_kernel_of_vectors(name, dtype):
     assert len(launches) == sum(node.op_type == "Conv" for node in model.graph.node)
     for launch in launches:
         source = plan.kernels[launch.kernel].source
-        sums = re.findall(r"^ *((?:conv2d|product)_local\w*) = mad\((.*)\);$", source, re.MULTILINE)
+        sums = re.findall(r"^ *(conv2d|product|half_sums)_local\w* = mad\(.*\);$", source, re.MULTILINE)
         assert sums, launch.layer
-        assert re.search(r"^  float4 (conv2d|product)_local", source, re.MULTILINE)
+        in_half = "half_sums" in sums
+        # half holds the sum of a window, or of a few products that go on into a sum in float
+        products = "half4" if dtype == "float16" and (in_half or launch.rule == "depthwise_conv2d") else "float4"
+        assert re.search(rf"^  {products} {sums[0]}_local", source, re.MULTILINE), launch.layer
+        assert not in_half or re.search(r"^  float4 (conv2d|product)_local", source, re.MULTILINE), launch.layer
         assert not re.search(r"\w+_local\w*\[", source), "registers must not be an array"
         assert not re.search(r"\bv(load|store)4\b", source), "vectors must be reached through pointers"
         assert launch.flops > 0
