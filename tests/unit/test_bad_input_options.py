@@ -6,7 +6,11 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        ("compil net.onnx", "COMMAND: unknown value, got compil; expected bench, ", "did you mean compile?"),
+        (
+            "compil net.onnx",
+            "COMMAND: unknown value, got compil; expected bench, bench-gpu, bundle, compile, ",
+            "did you mean compile?",
+        ),
         ("models buidl x --out d", "ACTION: unknown value, got buidl; expected list, build", "did you mean build?"),
         (
             "compile net.onnx --target rk3398 --out net.mali",
